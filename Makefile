@@ -1,0 +1,47 @@
+# What a developer runs; `make` alone lists it.
+#
+# Setup takes two choices: PYTHON, the interpreter (make setup PYTHON=python3.12), and TORCH, another torch than the pinned one:
+# a wheel's path or URL, or a requirement (make setup TORCH=torch==2.8.0). Both stay chosen until `make clean`.
+
+# A finished environment's own interpreter is the one that it was made with.
+PYTHON ?= $(shell test -f .venv/.kvproof-ready && test -x .venv/bin/python && echo .venv/bin/python || echo python3)
+BIN := .venv/bin
+
+# The theme prints its maintainers' plans at every build; they say nothing about our pages.
+export NO_MKDOCS_2_WARNING := 1
+
+.DEFAULT_GOAL := help
+
+.PHONY: help
+help: ## List the targets
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "%-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+
+.PHONY: setup
+setup: ## Make .venv with everything that the tests need (instant once it is made)
+	@$(PYTHON) tools/setup.py
+
+.PHONY: test
+test: lint docs ## Check everything: style, types, documentation, tests
+	@echo "== pytest"
+	@$(BIN)/python -m pytest -n auto
+
+.PHONY: lint
+lint: setup ## Check style (ruff) and types (mypy)
+	@echo "== ruff"
+	@$(BIN)/ruff check
+	@echo "== mypy"
+	@$(BIN)/mypy
+
+.PHONY: docs
+docs: setup ## Build the documentation into site/; a warning is an error
+	@echo "== mkdocs"
+	@$(BIN)/mkdocs build --strict --quiet
+
+.PHONY: docs-serve
+docs-serve: setup ## Serve the documentation on this machine, rebuilt at every change
+	@$(BIN)/mkdocs serve
+
+.PHONY: clean
+clean: ## Remove all that make made, .venv too
+	rm -rf .venv .hypothesis .mypy_cache .pytest_cache .ruff_cache build dist site
+	find . -name __pycache__ -type d -prune -exec rm -rf {} +

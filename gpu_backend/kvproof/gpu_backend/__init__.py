@@ -1,0 +1,1 @@
+"""The production backend arrives in a later release; nothing is exported yet."""

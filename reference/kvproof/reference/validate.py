@@ -1,0 +1,134 @@
+"""Checks of single arguments; each raises the specification's typed error and says what is allowed (ERR-TYPE-1)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+from kvproof.spec.errors import InvalidArgument, NotAligned, OutOfRange
+from kvproof.spec.vocabulary import (
+    MAX_TOKEN,
+    ExtraKey,
+    ExtraKeySource,
+    GroupConfig,
+    GroupKind,
+    HashAlgorithm,
+    HolderMode,
+    PoolConfig,
+    Residency,
+)
+
+MAX_BLOCKS = 2**31 - 1
+"""Block ids fit a signed 32-bit number, as every engine's block table stores them."""
+
+MAX_GROUPS = 2**31 - 1
+"""Group ids are hashed as four bytes, read as a signed number by the engines that store them so (HASH-KEY-1)."""
+
+MAX_POSITION = 2**63 - 1
+"""Extra keys are hashed with 64-bit offsets (HASH-EXTRA-2)."""
+
+
+def check_index(what: str, value: object) -> int:
+    """Return `value` if it is an integer (no bool), of any size."""
+    if not isinstance(value, int) or isinstance(value, bool):
+        raise InvalidArgument(f"{what} must be an integer, not {value!r}")
+    return value
+
+
+def check_int(what: str, value: object, low: int, high: int | None = None) -> int:
+    """Return `value` if it is an integer with low <= value <= high; without `high` there is no upper limit."""
+    number = check_index(what, value)
+    if number < low or (high is not None and number > high):
+        limit = f"at least {low}" if high is None else f"{low} to {high}"
+        raise OutOfRange(f"{what} is {number}; allowed is {limit}")
+    return number
+
+
+def check_bool(what: str, value: object) -> bool:
+    """Return `value` if it is a bool."""
+    if not isinstance(value, bool):
+        raise InvalidArgument(f"{what} must be True or False, not {value!r}")
+    return value
+
+
+def check_name(what: str, value: object) -> str:
+    """Return `value` if it is a non-empty string."""
+    if not isinstance(value, str) or not value:
+        raise InvalidArgument(f"{what} must be a non-empty string, not {value!r}")
+    return value
+
+
+def check_list(what: str, value: object) -> Sequence[object]:
+    """Return `value` if it is a list or tuple."""
+    if not isinstance(value, list | tuple):
+        raise InvalidArgument(f"{what} must be a list or tuple, not {value!r}")
+    return value
+
+
+def check_position(what: str, value: object, hash_block_size: int) -> int:
+    """Return `value` if it is a positive multiple of the hash block size (POS-ALIGN-1)."""
+    position = check_int(what, value, 1)
+    if position % hash_block_size:
+        raise NotAligned(f"{what} is {position}; it must be a multiple of the hash block size {hash_block_size}")
+    return position
+
+
+def check_tokens(tokens: object) -> list[int]:
+    """Return the tokens as a new list; each is an integer 0 <= t < 2**32 (HASH-TOKEN-1)."""
+    return [check_int("a token", token, 0, MAX_TOKEN) for token in check_list("tokens", tokens)]
+
+
+def check_extra_keys(extra_keys: object) -> tuple[ExtraKey, ...]:
+    """Return the extra keys as a tuple; well-formed and without repetition (HASH-EXTRA-3)."""
+    checked = tuple(_check_extra_key(extra) for extra in check_list("extra_keys", extra_keys))
+    if len(set(checked)) != len(checked):
+        raise InvalidArgument("extra_keys holds the same extra key twice; each may stand once")
+    return checked
+
+
+def _check_extra_key(extra: object) -> ExtraKey:
+    if not isinstance(extra, ExtraKey):
+        raise InvalidArgument(f"an extra key must be an ExtraKey, not {extra!r}")
+    if not isinstance(extra.source, ExtraKeySource):
+        raise InvalidArgument(f"an extra key's source must be an ExtraKeySource, not {extra.source!r}")
+    if not isinstance(extra.value, bytes):
+        raise InvalidArgument(f"an extra key's value must be bytes, not {extra.value!r}")
+    check_int("an extra key's start", extra.start, 0, MAX_POSITION)
+    if extra.end is not None:
+        check_int("an extra key's end", extra.end, extra.start + 1, MAX_POSITION)
+    return extra
+
+
+def check_config(config: object) -> PoolConfig:
+    """Return the configuration if a pool can be made of it (POOL-CONFIG-*)."""
+    if not isinstance(config, PoolConfig):
+        raise InvalidArgument(f"config must be a PoolConfig, not {config!r}")
+    check_int("num_blocks", config.num_blocks, 1, MAX_BLOCKS)
+    check_int("hash_block_size", config.hash_block_size, 1, MAX_POSITION)
+    if not isinstance(config.groups, tuple) or not config.groups:
+        raise InvalidArgument("groups must be a non-empty tuple of GroupConfig")
+    for group in config.groups:
+        _check_group(group, config.hash_block_size)
+    for what, value, enum in (
+        ("hash_algorithm", config.hash_algorithm, HashAlgorithm),
+        ("residency", config.residency, Residency),
+        ("holders", config.holders, HolderMode),
+    ):
+        if not isinstance(value, enum):
+            raise InvalidArgument(f"{what} must be one of {_names(enum)}, not {value!r}")
+    if config.hash_seed is not None and not isinstance(config.hash_seed, bytes):
+        raise InvalidArgument(f"hash_seed must be bytes or None, not {config.hash_seed!r}")
+    return config
+
+
+def _check_group(group: object, hash_block_size: int) -> None:
+    if not isinstance(group, GroupConfig) or not isinstance(group.kind, GroupKind):
+        raise InvalidArgument(f"a group must be a GroupConfig with a GroupKind, not {group!r}")
+    check_int("block_size", check_position("block_size", group.block_size, hash_block_size), 1, MAX_POSITION)
+    if group.kind is GroupKind.SLIDING_WINDOW:
+        check_int("window", group.window, 1, MAX_POSITION)
+    elif group.window is not None:
+        raise InvalidArgument(f"only a sliding-window group has a window, not {group.kind.value}")
+
+
+def _names(enum: Iterable[object]) -> str:
+    return ", ".join(str(member) for member in enum)
