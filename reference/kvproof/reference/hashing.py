@@ -8,6 +8,7 @@ import struct
 from collections.abc import Callable, Iterable, Sequence
 
 import xxhash
+
 from kvproof.reference.positions import overlap
 from kvproof.spec.vocabulary import GROUP_ID_BYTES, ExtraKey, HashAlgorithm, Key, PoolConfig
 
