@@ -649,6 +649,13 @@ def served(rig: Rig, position: int) -> None:
     rig.events()
 
 
+def evicted_at(rig: Rig, position: int) -> None:
+    [block] = rig.take(rig.requests[0])
+    rig.put(rig.requests[0], block, position)
+    rig.pool.evict([block])
+    rig.pool.take_events()
+
+
 DIFFERENT: dict[str, tuple[Callable[[], PoolState], Callable[[], PoolState]]] = {
     "who holds": (
         lambda: observed(lambda rig: rig.take(rig.requests[0])),
@@ -673,6 +680,10 @@ DIFFERENT: dict[str, tuple[Callable[[], PoolState], Callable[[], PoolState]]] = 
     "the slot of an evicted block": (
         lambda: observed(lambda rig: (rig.fill(rig.requests[0], 1), rig.pool.evict([1]), rig.events())),
         lambda: observed(lambda rig: (rig.take(rig.requests[0]), rig.pool.write(rig.requests[0], 1, 4, 0))),
+    ),
+    "which slot an evicted block is": (
+        lambda: observed(lambda rig: evicted_at(rig, 4)),
+        lambda: observed(lambda rig: evicted_at(rig, 8)),
     ),
     "what a reader was served": (
         lambda: observed(lambda rig: served(rig, 4), WIDE),

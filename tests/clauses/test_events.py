@@ -627,3 +627,12 @@ def test_a_removed_event_names_the_group_of_its_key(new_rig: Callable[..., Rig])
     assert rig.events() == [removed(r1, 4, group=1)]
     rig.pool.evict([first])
     assert rig.events() == [removed(r1, 4, group=0)]
+
+
+@pytest.mark.clause("EVENT-STORED-1", "EVENT-STORED-4")
+def test_the_hashes_of_a_run_ascend(rig: Rig) -> None:
+    r1 = rig.request("r1")
+    rig.fill(r1, 2)
+    [stored] = rig.events()
+    assert isinstance(stored, Stored)
+    assert stored.hashes == (at(r1, 4), at(r1, 8))
