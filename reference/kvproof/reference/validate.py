@@ -7,6 +7,7 @@ from collections.abc import Iterable, Sequence
 from kvproof.spec.errors import InvalidArgument, NotAligned, OutOfRange
 from kvproof.spec.vocabulary import (
     MAX_TOKEN,
+    CommitMode,
     ExtraKey,
     ExtraKeySource,
     GroupConfig,
@@ -112,9 +113,12 @@ def check_config(config: object) -> PoolConfig:
         ("hash_algorithm", config.hash_algorithm, HashAlgorithm),
         ("residency", config.residency, Residency),
         ("holders", config.holders, HolderMode),
+        ("commit", config.commit, CommitMode),
     ):
         if not isinstance(value, enum):
             raise InvalidArgument(f"{what} must be one of {_names(enum)}, not {value!r}")
+    if config.commit is CommitMode.STEPS and config.holders is not HolderMode.NAMED:
+        raise InvalidArgument("with commit=steps holders must be named: who reserved a key decides who takes it back")
     if config.hash_seed is not None and not isinstance(config.hash_seed, bytes):
         raise InvalidArgument(f"hash_seed must be bytes or None, not {config.hash_seed!r}")
     return config
