@@ -41,6 +41,35 @@ docs: setup ## Build the documentation into site/; a warning is an error
 docs-serve: setup ## Serve the documentation on this machine, rebuilt at every change
 	@$(BIN)/mkdocs serve
 
+.PHONY: evidence
+evidence: setup ## Regenerate what is made from the sources: the evidence of each clause, the seed page
+	@$(BIN)/python -c "from pathlib import Path; from kvproof.conformance.evidence import write; write(Path())"
+	@$(BIN)/python tools/seeds_page.py
+
+# What takes longer than a test may; each writes its page in docs/evidence/.
+RESULTS := build/results
+
+.PHONY: nightly
+nightly: mutants mutate explore-deep ## Run all the long checks below
+
+.PHONY: mutants
+mutants: setup ## Run every named mutant through every layer
+	@mkdir -p $(RESULTS)
+	@$(BIN)/kvproof mutants --json $(RESULTS)/mutants.json
+	@$(BIN)/python -m kvproof.conformance.mutation.report $(RESULTS)/mutants.json docs/evidence/mutants.md
+
+.PHONY: mutate
+mutate: setup ## Delete or negate 80 statements of the reference, seed 1
+	@mkdir -p $(RESULTS)
+	@$(BIN)/kvproof mutants --statements 80 --seed 1 --json $(RESULTS)/statements.json
+	@$(BIN)/python -m kvproof.conformance.mutation.report $(RESULTS)/statements.json docs/evidence/statement-mutation.md
+
+.PHONY: explore-deep
+explore-deep: setup ## Explore larger pools, and the test suite under the long hypothesis profile
+	@$(BIN)/kvproof explore --blocks 3 --keys a,aa,b --refs 1
+	@$(BIN)/kvproof explore --blocks 4 --keys a,aa --refs 1
+	@HYPOTHESIS_PROFILE=long $(BIN)/python -m pytest tests/reference -n auto --timeout 3600
+
 .PHONY: clean
 clean: ## Remove all that make made, .venv too
 	rm -rf .venv .hypothesis .mypy_cache .pytest_cache .ruff_cache build dist site

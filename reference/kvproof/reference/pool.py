@@ -1,7 +1,8 @@
 """The block pool: all operations of the specification, chapter by chapter.
 
-Every public operation validates completely, then mutates (ERR-ATOMIC-1); its events are its net change. A pool has a
-single owner: a second thread inside an operation gets `ConcurrentUse` (ERR-OWNER-1).
+Every public operation validates completely, then mutates (ERR-ATOMIC-1); its events are its net change; it costs time
+in proportion to its arguments (COST-1). A pool has a single owner: a second thread inside an operation gets
+`ConcurrentUse` (ERR-OWNER-1).
 """
 
 from __future__ import annotations

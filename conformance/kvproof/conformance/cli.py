@@ -1,0 +1,44 @@
+"""The command line `kvproof`."""
+
+from __future__ import annotations
+
+from importlib.metadata import PackageNotFoundError, version
+from typing import Annotated
+
+import typer
+
+from kvproof.conformance.commands.explore import explore
+from kvproof.conformance.commands.mutants import mutants
+from kvproof.conformance.commands.spec import spec
+
+app = typer.Typer(
+    name="kvproof",
+    help="Prove and certify the block pool under an LLM engine's prefix cache.",
+    no_args_is_help=True,
+    add_completion=False,
+    rich_markup_mode="markdown",
+    pretty_exceptions_enable=False,  # a traceback for whoever mends it, not a poster
+)
+
+
+def _show_version(wanted: bool) -> None:
+    if wanted:
+        try:
+            print(f"kvproof {version('kvproof')}")
+        except PackageNotFoundError:
+            print("kvproof, run from its sources")
+        raise typer.Exit
+
+
+@app.callback()
+def main(
+    show_version: Annotated[
+        bool, typer.Option("--version", callback=_show_version, is_eager=True, help="Print the version and exit.")
+    ] = False,
+) -> None:
+    """Prove and certify the block pool under an LLM engine's prefix cache."""
+
+
+app.command()(spec)
+app.command()(explore)
+app.command()(mutants)

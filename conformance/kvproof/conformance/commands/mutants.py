@@ -1,0 +1,162 @@
+"""`kvproof mutants`: does the suite notice a wrong reference?"""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+from rich.table import Table
+
+from kvproof.conformance.mutation.catalogue import MUTANTS
+from kvproof.conformance.mutation.clause_tests import TestsNotFound, find_tests
+from kvproof.conformance.mutation.jobs import Job, MutantResult
+from kvproof.conformance.mutation.layers import LAYERS
+from kvproof.conformance.mutation.report import (
+    CatalogueResults,
+    StatementResults,
+    explanation_of,
+    read_survivors,
+    save,
+    steps_of,
+    unexplained,
+)
+from kvproof.conformance.mutation.run import complaints_about, run_jobs
+from kvproof.conformance.mutation.statements import all_statement_mutants, draw
+
+NOTICED, NOT_NOTICED = 0, 1
+
+
+def mutants(
+    only: Annotated[
+        list[str] | None, typer.Option(metavar="NAME", help="Run this mutant alone; may be repeated.")
+    ] = None,
+    layer: Annotated[
+        list[str] | None,
+        typer.Option(metavar="LAYER", help=f"Run this layer alone; may be repeated: {', '.join(LAYERS)}."),
+    ] = None,
+    statements: Annotated[
+        int | None, typer.Option(min=1, metavar="N", help="Mutate N statements at random, not the named mutants.")
+    ] = None,
+    seed: Annotated[int, typer.Option(help="Decides which statements.")] = 1,
+    workers: Annotated[int, typer.Option(min=1, help="How many mutants at a time.")] = 2,
+    seconds: Annotated[float, typer.Option(min=1.0, help="Limit for each layer of a mutant.")] = 60.0,
+    json_file: Annotated[
+        Path | None, typer.Option("--json", metavar="FILE", help="Write the results to a file.")
+    ] = None,
+) -> None:
+    """Break the reference in known ways, and see which parts of the suite notice.
+
+    Exit code 1: the clause tests did not notice a mutant, or a statement mutant survived and nobody knows why.
+
+    Examples:
+
+      kvproof mutants                              all named mutants, all layers
+
+      kvproof mutants --only mask_is_ignored       one of them
+
+      kvproof mutants --layer clauses              all of them, through the clause tests alone
+
+      kvproof mutants --statements 80 --seed 1     80 deleted statements and negated conditions
+    """
+    layers = _chosen_layers(layer)
+    console = Console()
+    if statements is None:
+        jobs = [Job(name, layers, seconds) for name in _chosen_mutants(only)]
+        named = CatalogueResults(layers, tuple(_run(console, jobs, workers)))
+        _save(named, json_file)
+        failed = _show_catalogue(console, named)
+    else:
+        random = _run_statements(console, statements, seed, layers, workers, seconds)
+        _save(random, json_file)
+        failed = _show_statements(console, random)
+    raise typer.Exit(NOT_NOTICED if failed else NOTICED)
+
+
+def _chosen_layers(names: list[str] | None) -> tuple[str, ...]:
+    for name in names or ():
+        if name not in LAYERS:
+            raise typer.BadParameter(f"there is no layer {name}; layers are {', '.join(LAYERS)}")
+    chosen = tuple(name for name in LAYERS if not names or name in names)
+    if "clauses" in chosen:
+        try:
+            find_tests()
+        except TestsNotFound as problem:
+            raise typer.BadParameter(f"{problem}, or choose other layers with --layer") from problem
+    return chosen
+
+
+def _chosen_mutants(names: list[str] | None) -> list[str]:
+    known = [mutant.name for mutant in MUTANTS]
+    for name in names or ():
+        if name not in known:
+            close = difflib.get_close_matches(name, known, n=3)
+            hint = f"did you mean {', '.join(close)}?" if close else "the documentation lists them."
+            raise typer.BadParameter(f"there is no mutant {name}; {hint}")
+    return [name for name in known if not names or name in names]
+
+
+def _run(console: Console, jobs: Sequence[Job], workers: int) -> list[MutantResult]:
+    """Run the jobs with a progress bar in a terminal, and a line for each result elsewhere."""
+    if not console.is_terminal:
+        return run_jobs(jobs, workers, lambda result: print(_line(result), flush=True))
+    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
+    with Progress(*columns, console=console, transient=True) as progress:
+        bar = progress.add_task("mutants", total=len(jobs))
+        return run_jobs(jobs, workers, lambda result: progress.update(bar, advance=1, description=result.mutant[:40]))
+
+
+def _line(result: MutantResult) -> str:
+    noticed = ", ".join(f"{layer.layer} {steps_of(layer)}" for layer in result.layers)
+    return f"{result.mutant}: {result.error or noticed}"
+
+
+def _show_catalogue(console: Console, run: CatalogueResults) -> bool:
+    """The table, then what is wrong; returns whether anything is."""
+    mutant_of = {mutant.name: mutant for mutant in MUTANTS}
+    table = Table("mutant", "clause", "fault", *run.layers, title="after how many steps each layer noticed")
+    for result in run.results:
+        mutant = mutant_of[result.mutant]
+        cells = ["error" if result.error else steps_of(result.layer(name)) for name in run.layers]
+        table.add_row(mutant.name, ", ".join(mutant.clauses), mutant.fault, *cells)
+    console.print(table)
+    complaints = [f"{result.mutant}: {text}" for result in run.results for text in complaints_about(result)]
+    _print_all(console, complaints)
+    console.print(f"{len(run.results)} mutants, {len(complaints)} complaints", highlight=False)
+    return bool(complaints)
+
+
+def _run_statements(
+    console: Console, number: int, seed: int, layers: tuple[str, ...], workers: int, seconds: float
+) -> StatementResults:
+    drawn = draw(number, seed)
+    out_of = len(all_statement_mutants())
+    console.print(f"{len(drawn)} of {out_of} places, seed {seed}", highlight=False)
+    jobs = [Job(mutant.name, layers, seconds, first_kill_only=True) for mutant in drawn]
+    return StatementResults(seed, out_of, layers, tuple(drawn), tuple(_run(console, jobs, workers)))
+
+
+def _show_statements(console: Console, run: StatementResults) -> bool:
+    """The survivors and the errors; returns whether there is one that nobody explained."""
+    survivors = read_survivors()
+    for mutant, result in zip(run.drawn, run.results, strict=True):
+        if result.error or not result.killed:
+            why = result.error or explanation_of(mutant, survivors) or "not explained in survivors.toml"
+            _print_all(console, [f"{mutant.name}: {mutant.kind} {mutant.text[:80]!r}: {why}"])
+    noticed = sum(result.killed for result in run.results)
+    console.print(f"{noticed} of {len(run.results)} statement mutants were noticed", highlight=False)
+    return bool(unexplained(run, survivors)) or any(result.error for result in run.results)
+
+
+def _save(run: CatalogueResults | StatementResults, file: Path | None) -> None:
+    if file is not None:
+        save(run, file)
+
+
+def _print_all(console: Console, lines: Sequence[str]) -> None:
+    for line in lines:
+        console.print(line, markup=False, highlight=False, soft_wrap=True)

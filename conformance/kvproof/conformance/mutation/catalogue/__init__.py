@@ -1,0 +1,34 @@
+"""The named mutants, one module for each chapter of the specification.
+
+Every clause of level MUST is claimed by at least one: the mutant breaks what the clause's sentence says, and the tests
+that carry the clause's id have to notice.
+"""
+
+from __future__ import annotations
+
+from kvproof.conformance.mutation.catalogue import (
+    blocks,
+    content,
+    errors,
+    events,
+    hashes,
+    invariants,
+    lookup,
+    positions,
+    registration,
+    removal,
+)
+from kvproof.conformance.mutation.mutant import Mutant
+
+MUTANTS: tuple[Mutant, ...] = (
+    *positions.MUTANTS,
+    *hashes.MUTANTS,
+    *blocks.MUTANTS,
+    *lookup.MUTANTS,
+    *registration.MUTANTS,
+    *removal.MUTANTS,
+    *content.MUTANTS,
+    *events.MUTANTS,
+    *errors.MUTANTS,
+    *invariants.MUTANTS,
+)

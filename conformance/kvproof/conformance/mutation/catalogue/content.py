@@ -1,0 +1,173 @@
+"""Mutants of chapter 70: what blocks hold, and who may change it."""
+
+from __future__ import annotations
+
+from kvproof.conformance.mutation.mutant import Mutant
+from kvproof.conformance.mutation.patch import Patch
+
+_GHOST = "kvproof.reference.ghost"
+_POOL = "kvproof.reference.pool"
+_REGISTRATION = "kvproof.reference.registration"
+
+_WRITE = (
+    Mutant(
+        name="state_of_a_longer_prefix_will_do",
+        clauses=("INV-SOUND-1",),
+        fault="F09",
+        harm="The check accepts a recurrent state that has already seen tokens after the key: answers go wrong unseen.",
+        patch=Patch(_GHOST, "return content.prefix == prefix", "return content.prefix.begins_with(prefix)"),
+    ),
+    Mutant(
+        name="rows_of_another_slot_will_do",
+        clauses=("INV-SOUND-1",),
+        fault="F07",
+        harm="The check accepts a block that holds the rows of a later part of the prompt.",
+        patch=Patch(_GHOST, "return same_slot and content.prefix", "return content.prefix"),
+    ),
+    Mutant(
+        name="rows_of_another_group_will_do",
+        clauses=("INV-SOUND-1",),
+        fault="F07",
+        harm="The check accepts attention rows under the key of a recurrent state.",
+        patch=Patch(_GHOST, "if content is None or content.group != group:", "if content is None:"),
+    ),
+    Mutant(
+        name="shorter_write_is_allowed",
+        clauses=("CONTENT-WRITE-1",),
+        fault="F09",
+        harm="A preempted request that starts over leaves a cached block with rows that are not computed yet.",
+        patch=Patch(_REGISTRATION, "if recurrent or covered_position > position or ", "if recurrent or "),
+    ),
+    Mutant(
+        name="write_of_another_text_is_allowed",
+        clauses=("CONTENT-WRITE-1",),
+        fault="F01",
+        harm="After a truncation the new tokens overwrite rows that the old key still promises.",
+        patch=Patch(
+            _REGISTRATION,
+            "covered_position > position or request.hash_at(covered_position) != digest:",
+            "covered_position > position:",
+        ),
+    ),
+    Mutant(
+        name="readers_do_not_stop_a_write",
+        clauses=("CONTENT-WRITE-1",),
+        fault="F01",
+        harm="Once the key of a block is evicted, its writer overwrites what a reader is reading.",
+        patch=Patch(
+            _REGISTRATION,
+            "for served in block.holders.values() if served is not None]\n    recurrent",
+            "for served in () if served is not None]\n    recurrent",
+        ),
+    ),
+    Mutant(
+        name="state_with_a_key_is_overwritten",
+        clauses=("CONTENT-WRITE-2",),
+        fault="F09",
+        harm="A checkpoint's state runs on past the boundary that its key names.",
+        patch=Patch(_REGISTRATION, "if recurrent or covered_position > position", "if covered_position > position"),
+    ),
+    Mutant(
+        name="free_block_is_written",
+        clauses=("CONTENT-WRITE-3",),
+        fault="F03",
+        harm="A request whose blocks were freed under it writes into the next owner's block.",
+        patch=Patch(_POOL, "        check_writer(self.config, block, request.request_id)\n", ""),
+    ),
+    Mutant(
+        name="write_ignores_the_slot",
+        clauses=("CONTENT-WRITE-3",),
+        fault="F07",
+        harm="The rows of one part of the prompt land in the block of another part.",
+        patch=Patch(_POOL, "        check_identity(block, group, slot_of(position, block_size))\n", ""),
+    ),
+    Mutant(
+        name="only_hashed_tokens_are_written",
+        clauses=("CONTENT-WRITE-3",),
+        fault="F07",
+        harm="The last few tokens of a prompt cannot be computed: their position has no hash.",
+        patch=Patch(
+            _POOL,
+            'check_int("position", position, 1, request.num_tokens)',
+            'check_int("position", position, 1, request.hashed_length)',
+        ),
+    ),
+)
+
+_COPY = (
+    Mutant(
+        name="copy_takes_more_than_was_served",
+        clauses=("CONTENT-COPY-1",),
+        fault="F09",
+        harm="The private copy holds rows of the other request's continuation as if they were the reader's own.",
+        patch=Patch(
+            _GHOST,
+            "content.prefix if reader is None else self.served.get((src_id, reader), content.prefix)",
+            "content.prefix",
+        ),
+    ),
+    Mutant(
+        name="copy_takes_the_source_out_of_use",
+        clauses=("CONTENT-COPY-1",),
+        fault="F03",
+        harm="The source is reused while the copy is still being made.",
+        patch=Patch(
+            _POOL,
+            "            self.ghost.copy_content(src_id, dst_id, holder)\n",
+            "            self.ghost.copy_content(src_id, dst_id, holder)\n        src.remove_holder(holder)\n"
+            "        self._free.prepend([src_id] if src.ref_cnt == 0 else [])\n",
+        ),
+    ),
+    Mutant(
+        name="copy_source_need_not_be_held",
+        clauses=("CONTENT-COPY-2",),
+        fault="F09",
+        harm="The source of a partial hit is evicted and reused before it is copied.",
+        patch=Patch(_POOL, "        self._check_held(src, holder)\n", ""),
+    ),
+    Mutant(
+        name="copy_target_may_be_another_writers",
+        clauses=("CONTENT-COPY-2",),
+        fault="F03",
+        harm="A reader's copy overwrites the block of the request that is writing it.",
+        patch=Patch(
+            _POOL, "if holder is not None and dst.writer != holder:", "if holder is not None and dst.ref_cnt < 0:"
+        ),
+    ),
+    Mutant(
+        name="copy_overwrites_a_cached_block",
+        clauses=("CONTENT-COPY-2",),
+        fault="F01",
+        harm="A copy lands on a block whose keys go on naming what it held before.",
+        patch=Patch(
+            _POOL,
+            "        self._check_overwritable(dst)\n        if self.ghost is not None:\n"
+            "            self.ghost.copy_content(src_id, dst_id, holder)\n",
+            "        if self.ghost is not None:\n            self.ghost.copy_content(src_id, dst_id, holder)\n",
+        ),
+    ),
+    Mutant(
+        name="anyone_reads_a_block",
+        clauses=("CONTENT-READ-1",),
+        fault="F03",
+        harm="A request reads a block that it does not hold and that is reused under its hands.",
+        patch=Patch(
+            _POOL,
+            "        self._check_held(block, holder)\n        content = self.ghost",
+            "        content = self.ghost",
+        ),
+    ),
+    Mutant(
+        name="keys_move_without_their_content",
+        clauses=("CONTENT-MOVE-1",),
+        fault="F02",
+        harm="The checkpoint's key is found on a fresh block before, or without ever, its state arriving there.",
+        patch=Patch(
+            _POOL,
+            "        if self.ghost is not None:\n            self.ghost.copy_content(src_id, dst_id, None)\n",
+            "",
+        ),
+    ),
+)
+
+MUTANTS = (*_WRITE, *_COPY)

@@ -1,0 +1,219 @@
+"""The parts of the suite that may notice a mutant, each run in this process on the reference as it is here.
+
+A layer imports what it needs when it runs: by then the mutant is in place. The budgets are small, since most mutants
+are noticed at once and every survivor costs all of them. What is random is seeded: a layer does the same every time.
+"""
+
+from __future__ import annotations
+
+import os
+import traceback
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from importlib import import_module
+from itertools import chain
+from random import Random
+from typing import TYPE_CHECKING
+
+from kvproof.conformance.mutation.clause_tests import find_tests, run_clause_tests
+from kvproof.conformance.mutation.jobs import LayerResult
+
+if TYPE_CHECKING:
+    from hypothesis import settings
+
+    from kvproof.conformance.scope import Scope
+
+WALKS, STEPS_OF_A_WALK = 12, 400
+
+NEAR_MISS_STEPS, NEAR_MISSES_PER_STEP, NEAR_MISS_POOLS, NEAR_MISS_DRAWS = 150, 20, 20, 1500
+
+JUNK_EXAMPLES, ATTEMPTS_OF_AN_EXAMPLE = 20, 20
+
+STATEFUL_EXAMPLES, STEPS_OF_AN_EXAMPLE = 40, 40
+
+
+class LayerError(Exception):
+    """A layer broke in a way that is not the mutant's doing."""
+
+
+Layer = Callable[[tuple[str, ...] | None], LayerResult]
+"""Runs on the clauses that the mutant claims to break; None means that it claims nothing in particular."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Part:
+    """What one exploration or walk did: how many steps, and what it found, if anything."""
+
+    steps: int
+    finding: str | None
+
+
+def clause_layer(claimed: tuple[str, ...] | None) -> LayerResult:
+    """The clause tests that carry the claimed clauses; `unnoticed` are the clauses of which no test failed."""
+    found = run_clause_tests(find_tests(), claimed)
+    if found.error:
+        raise LayerError(found.error)
+    unnoticed = tuple(clause_id for clause_id in claimed or () if clause_id not in found.broken)
+    return LayerResult("clauses", bool(found.first_failure), found.tests, found.first_failure, unnoticed)
+
+
+def explorations() -> Iterator[_Part]:
+    """All states of a few tiny scopes: both sorts of groups, nested keys, two readers, two slots, both residencies."""
+    from kvproof.conformance.explore import explore
+    from kvproof.conformance.scope import Scope
+    from kvproof.spec.vocabulary import GroupKind, Residency
+
+    for scope in (
+        Scope(2, ("a", "aa"), 1),
+        Scope(2, ("a", "aa"), 1, GroupKind.RECURRENT),
+        Scope(2, ("a", "aa"), 1, block_size=1),
+        Scope(1, ("a", "aa"), 2),
+        Scope(2, ("a", "aa"), 2, GroupKind.RECURRENT, residency=Residency.PER_COPY),
+    ):
+        scope.start().check()  # the explorer takes for granted that it starts in order
+        found = explore(scope)
+        yield _Part(found.transitions, found.violation.reason if found.violation else None)
+
+
+def walks() -> Iterator[_Part]:
+    """Seeded random walks through larger pools."""
+    from kvproof.conformance.walk import walk
+
+    for seed in range(WALKS):
+        found = walk(seed, STEPS_OF_A_WALK)
+        yield _Part(found.steps, found.violation.reason if found.violation else None)
+
+
+def near_misses() -> Iterator[_Part]:
+    """Random states, and in each of them operations that have to be refused and change nothing."""
+    from kvproof.conformance.mutation.near_misses import attempts_in_a_large_pool, attempts_in_a_scope
+    from kvproof.conformance.scope import Scope
+    from kvproof.spec.vocabulary import GroupKind
+
+    scopes = (
+        Scope(3, ("a", "aa"), 2),
+        Scope(3, ("a", "aa"), 2, GroupKind.RECURRENT),
+        Scope(3, ("a", "aa", "b"), 2),
+        Scope(3, ("a", "aa", "ab"), 2, block_size=1),
+    )
+    for seed, scope in enumerate(scopes):
+        tried = attempts_in_a_scope(scope, seed, NEAR_MISS_STEPS, NEAR_MISSES_PER_STEP)
+        yield _Part(tried.number, tried.finding)
+    for seed in range(NEAR_MISS_POOLS):
+        tried = attempts_in_a_large_pool(seed, NEAR_MISS_DRAWS)
+        yield _Part(tried.number, tried.finding)
+
+
+def junk() -> Iterator[_Part]:
+    """The same with values that no argument can have, drawn by hypothesis."""
+    from hypothesis import given
+    from hypothesis import strategies as st
+
+    from kvproof.conformance.stateful import PoolMachine
+
+    attempts = 0
+
+    @_settings(JUNK_EXAMPLES)
+    @given(st.data(), st.randoms(use_true_random=False))
+    def attempt_in_random_states(data: st.DataObject, random: Random) -> None:
+        nonlocal attempts
+        machine = PoolMachine()
+        for _ in range(ATTEMPTS_OF_AN_EXAMPLE):
+            try:
+                machine.step(pick=random.randrange(2**16))
+            except Exception:
+                return  # that legal operations go wrong is for the other layers to notice
+            attempts += 1
+            machine.attempt(data=data)
+
+    finding = _finding_of(attempt_in_random_states)
+    yield _Part(attempts, finding)
+
+
+def state_machines() -> Iterator[_Part]:
+    """Hypothesis state machines: legal and illegal operations as hypothesis thinks best; a step is an example."""
+    from kvproof.conformance.scope import Scope
+    from kvproof.spec.vocabulary import GroupKind
+
+    for kind in (GroupKind.FULL_ATTENTION, GroupKind.RECURRENT):
+        yield _run_machine(Scope(2, ("a", "aa"), 2, kind))
+
+
+def _run_machine(scope: Scope) -> _Part:
+    from hypothesis.stateful import run_state_machine_as_test
+
+    from kvproof.conformance.stateful import PoolMachine, pool_machine
+
+    examples = 0
+
+    def start(machine: PoolMachine) -> None:
+        nonlocal examples
+        examples += 1
+        PoolMachine.__init__(machine)
+
+    counted = type("CountedMachine", (pool_machine(scope),), {"__init__": start})
+    finding = _finding_of(lambda: run_state_machine_as_test(counted, settings=_settings(STATEFUL_EXAMPLES)))
+    return _Part(examples, finding)
+
+
+def _settings(examples: int) -> settings:
+    """The same examples every time, nothing stored, and no work on making a finding small."""
+    from hypothesis import HealthCheck, Phase, settings
+
+    return settings(
+        max_examples=examples,
+        stateful_step_count=STEPS_OF_AN_EXAMPLE,
+        derandomize=True,
+        database=None,
+        deadline=None,
+        phases=[Phase.generate],
+        report_multiple_bugs=False,
+        suppress_health_check=list(HealthCheck),
+    )
+
+
+def _finding_of(test: Callable[[], None]) -> str | None:
+    """What a hypothesis test raises is a finding, except hypothesis's own complaints."""
+    from hypothesis.errors import HypothesisException
+
+    try:
+        test()
+    except HypothesisException:
+        raise
+    except Exception as finding:
+        return f"{type(finding).__name__}: {finding}"
+    return None
+
+
+def _until_the_first_finding(name: str, parts: Callable[[], Iterator[_Part]]) -> Layer:
+    """The layer that runs the parts in order."""
+
+    def layer(claimed: tuple[str, ...] | None) -> LayerResult:
+        steps = 0
+        try:
+            for part in parts():
+                steps += part.steps
+                if part.finding is not None:
+                    return LayerResult(name, True, steps, part.finding.partition("\n")[0])
+        except Exception as crash:
+            if not _is_of_the_reference(crash):
+                raise
+            return LayerResult(name, True, steps, f"crashed: {type(crash).__name__}: {crash}")
+        return LayerResult(name, False, steps)
+
+    return layer
+
+
+def _is_of_the_reference(crash: Exception) -> bool:
+    """Whether the reference had a hand in a crash: then it is the mutant's, since the layer runs on the clean one."""
+    folder = os.path.dirname(import_module("kvproof.reference").__file__ or "")
+    return any(os.path.dirname(frame.filename) == folder for frame in traceback.extract_tb(crash.__traceback__))
+
+
+LAYERS: Mapping[str, Layer] = {
+    "clauses": clause_layer,
+    "explore": _until_the_first_finding("explore", explorations),
+    "walk": _until_the_first_finding("walk", walks),
+    "illegal": _until_the_first_finding("illegal", lambda: chain(near_misses(), junk())),
+    "stateful": _until_the_first_finding("stateful", state_machines),
+}

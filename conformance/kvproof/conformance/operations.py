@@ -1,0 +1,226 @@
+"""The language of operations: plain values that every driver speaks and that can be written as JSON.
+
+Names and fields are those of the pool's operations. A field holds only what JSON can hold, so a key is named by whose
+prefix it is (`KeyRef`) and not by its digest. Nothing is checked here: an illegal operation is a sentence of the
+language too, and it is the pool that has to refuse it.
+"""
+
+from __future__ import annotations
+
+from typing import Literal
+
+import msgspec
+
+
+class KeyRef(msgspec.Struct, frozen=True):
+    """The key (group, H(position)) of a request."""
+
+    request: str
+    group: int
+    position: int
+
+
+class Extra(msgspec.Struct, frozen=True, omit_defaults=True):
+    """An extra key of a request; `value` is text, hashed as UTF-8."""
+
+    source: Literal["adapter", "salt", "media", "embedding"]
+    value: str
+    start: int = 0
+    end: int | None = None
+
+
+def _tag(class_name: str) -> str:
+    return "".join(f"_{letter.lower()}" if letter.isupper() else letter for letter in class_name).lstrip("_")
+
+
+class _Operation(msgspec.Struct, frozen=True, tag_field="op", tag=_tag, omit_defaults=True):
+    """What all operations share: the field "op" holds the name of the pool's operation."""
+
+
+class AddRequest(_Operation, frozen=True):
+    """A request arrives."""
+
+    request: str
+    tokens: tuple[int, ...]
+    extra_keys: tuple[Extra, ...] = ()
+
+
+class Append(_Operation, frozen=True):
+    """A request gets more tokens."""
+
+    request: str
+    tokens: tuple[int, ...]
+
+
+class Truncate(_Operation, frozen=True):
+    """A request keeps its first `num_tokens` tokens."""
+
+    request: str
+    num_tokens: int
+
+
+class Allocate(_Operation, frozen=True):
+    """Take n free blocks."""
+
+    holder: str | None
+    n: int
+
+
+class Touch(_Operation, frozen=True):
+    """Add a reference to a block found under a key."""
+
+    holder: str | None
+    block: int
+    key: KeyRef
+
+
+class Free(_Operation, frozen=True):
+    """Drop one reference for each block named."""
+
+    holder: str | None
+    blocks: tuple[int, ...]
+
+
+class Lookup(_Operation, frozen=True):
+    """Which blocks have these keys."""
+
+    keys: tuple[KeyRef, ...]
+
+
+class Contains(_Operation, frozen=True):
+    """Whether a block has a key."""
+
+    key: KeyRef
+    block: int
+
+
+class FullKey(_Operation, frozen=True):
+    """The key at the end of the block's slot."""
+
+    block: int
+
+
+class CacheFullBlocks(_Operation, frozen=True):
+    """Register the full keys of the slots first .. last-1 of a block table."""
+
+    request: str
+    blocks: tuple[int, ...]
+    first: int
+    last: int
+    group: int
+    mask: tuple[bool, ...] | None = None
+    replace: bool = False
+
+
+class CachePartialBlock(_Operation, frozen=True):
+    """Register one key, inside or at the end of the block's slot."""
+
+    request: str
+    block: int
+    position: int
+    group: int
+    replace: bool = False
+
+
+class Evict(_Operation, frozen=True):
+    """Drop all keys of the blocks."""
+
+    blocks: tuple[int, ...]
+
+
+class Move(_Operation, frozen=True):
+    """Hand content and keys of one block to another."""
+
+    src: int
+    dst: int
+
+
+class Reset(_Operation, frozen=True):
+    """Forget every key."""
+
+
+class TakeEvents(_Operation, frozen=True):
+    """Take the events since the last time."""
+
+
+class Write(_Operation, frozen=True):
+    """The request's forward pass leaves its first `position` tokens in the block."""
+
+    request: str
+    block: int
+    position: int
+    group: int
+
+
+class Copy(_Operation, frozen=True):
+    """Copy content to a block that the holder writes."""
+
+    holder: str | None
+    src: int
+    dst: int
+
+
+class Read(_Operation, frozen=True):
+    """What the block holds."""
+
+    holder: str | None
+    block: int
+
+
+Operation = (
+    AddRequest
+    | Append
+    | Truncate
+    | Allocate
+    | Touch
+    | Free
+    | Lookup
+    | Contains
+    | FullKey
+    | CacheFullBlocks
+    | CachePartialBlock
+    | Evict
+    | Move
+    | Reset
+    | TakeEvents
+    | Write
+    | Copy
+    | Read
+)
+
+
+def name_of(operation: Operation) -> str:
+    """The operation's name, as in its field "op"."""
+    return str(operation.__struct_config__.tag)
+
+
+def describe(operation: Operation) -> str:
+    """The operation in one line, as traces show it. Never fails, whatever junk an illegal operation holds."""
+    return f"{name_of(operation)}({', '.join(_arguments(operation))})"
+
+
+def _arguments(operation: Operation) -> list[str]:
+    shown = []
+    for field in sorted(operation.__struct_fields__, key="holder".__eq__):  # who acts is said last
+        value = getattr(operation, field)
+        if field == "n":
+            shown.append(_text(value))
+        elif field == "replace" and isinstance(value, bool):
+            shown += ["replace"] * value
+        elif not ((field == "mask" and value is None) or (field == "extra_keys" and value == ())):
+            shown.append(f"{field} {_text(value)}")
+    return shown
+
+
+def _text(value: object) -> str:
+    match value:
+        case KeyRef(request=request, group=group, position=position):
+            return f"{request}[0:{position}]@g{group}"
+        case tuple() | list():
+            return "[" + " ".join(_text(item) for item in value) + "]"
+        case str():
+            return value
+        case bool():
+            return "yes" if value else "no"
+        case _:
+            return repr(value)

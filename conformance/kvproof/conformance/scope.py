@@ -1,0 +1,101 @@
+"""Scopes: the small worlds that the explorer visits completely."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from kvproof.conformance.operations import AddRequest
+from kvproof.conformance.world import World, replay
+from kvproof.spec.vocabulary import GroupConfig, GroupKind, PoolConfig, Residency
+
+
+class ScopeError(ValueError):
+    """A scope that makes no sense; the text says what is allowed."""
+
+
+@dataclass(frozen=True, slots=True)
+class Scope:
+    """A small pool: some usable blocks, some keys, some requests that share them.
+
+    A key is a token prefix written in letters, and the hash block size is 1, so "a" and "aa" are nested prefixes. Each
+    key that is no prefix of another one is the whole text of `refs` requests: so many references can a block have.
+    `block_size` None is that of the longest key: then shorter keys are partial. `config` follows from the rest.
+    """
+
+    blocks: int
+    keys: tuple[str, ...]
+    refs: int
+    kind: GroupKind = GroupKind.FULL_ATTENTION
+    block_size: int | None = None
+    residency: Residency = Residency.LOGICAL
+    config: PoolConfig = field(init=False)
+
+    def __post_init__(self) -> None:
+        self._check()
+        block_size = max(map(len, self.keys)) if self.block_size is None else self.block_size
+        window = block_size if self.kind is GroupKind.SLIDING_WINDOW else None
+        config = PoolConfig(
+            num_blocks=self.blocks + 1,
+            hash_block_size=1,
+            groups=(GroupConfig(self.kind, block_size, window),),
+            residency=self.residency,
+        )
+        object.__setattr__(self, "config", config)
+
+    @property
+    def texts(self) -> tuple[str, ...]:
+        """The keys that are no prefix of another one."""
+        return tuple(k for k in self.keys if not any(other != k and other.startswith(k) for other in self.keys))
+
+    @property
+    def request_classes(self) -> tuple[tuple[str, ...], ...]:
+        """The names of the requests; those with the same text are interchangeable."""
+        return tuple(
+            tuple(f"r{len(self.texts) * copy + number + 1}" for copy in range(self.refs))
+            for number in range(len(self.texts))
+        )
+
+    @property
+    def positions(self) -> dict[str, tuple[int, ...]]:
+        """For each request the lengths of its keys."""
+        return {
+            name: tuple(sorted(len(key) for key in self.keys if text.startswith(key)))
+            for text, names in zip(self.texts, self.request_classes, strict=True)
+            for name in names
+        }
+
+    @property
+    def arrivals(self) -> tuple[AddRequest, ...]:
+        """The operations that every trace of the scope begins with."""
+        return tuple(
+            AddRequest(name, tuple(ord(letter) - ord("a") for letter in text))
+            for text, names in zip(self.texts, self.request_classes, strict=True)
+            for name in names
+        )
+
+    def describe(self) -> str:
+        """The scope in a few words."""
+        group = self.config.groups[0]
+        return (
+            f"{self.blocks} blocks of {group.block_size}, keys {','.join(self.keys)}, refs {self.refs}, "
+            f"{group.kind.value}, {self.residency.value}"
+        )
+
+    def start(self) -> World:
+        """The world with all requests and nothing else."""
+        return replay(self.config, self.arrivals)
+
+    def _check(self) -> None:
+        if self.blocks < 1:
+            raise ScopeError(f"blocks is {self.blocks}; at least 1 usable block is needed")
+        if self.refs < 1:
+            raise ScopeError(f"refs is {self.refs}; at least 1 request for each key is needed")
+        if not self.keys:
+            raise ScopeError("keys is empty; give token prefixes, such as a,aa")
+        for key in self.keys:
+            if not key or any(not "a" <= letter <= "z" for letter in key):
+                raise ScopeError(f"key {key!r} is not made of the letters a to z; give token prefixes, such as a,aa")
+        if len(set(self.keys)) != len(self.keys):
+            raise ScopeError(f"keys {','.join(self.keys)} names a key twice")
+        if self.block_size is not None and self.block_size < 1:
+            raise ScopeError(f"block size is {self.block_size}; at least 1 token is needed")

@@ -1,0 +1,222 @@
+"""A world: one reference pool, its requests, and a consumer of its events; it runs operations of the language."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Sequence
+
+from kvproof.conformance.arguments import Arguments, Situation
+from kvproof.conformance.operations import (
+    AddRequest,
+    Allocate,
+    Append,
+    CacheFullBlocks,
+    CachePartialBlock,
+    Contains,
+    Copy,
+    Evict,
+    Extra,
+    Free,
+    FullKey,
+    KeyRef,
+    Lookup,
+    Move,
+    Operation,
+    Read,
+    Reset,
+    TakeEvents,
+    Touch,
+    Truncate,
+    Write,
+)
+from kvproof.reference import BlockPool, EventMirror, Ghost, PoolState, Request, check_invariants
+from kvproof.spec.errors import InvalidArgument
+from kvproof.spec.vocabulary import ExtraKey, ExtraKeySource, Key, PoolConfig
+
+
+class World:
+    """The reference with everything around it that an operation can name.
+
+    `state` is what was observed after the last operation. `mirror` has folded every event so far, also those that are
+    pending in the pool until `TakeEvents`.
+    """
+
+    def __init__(self, config: PoolConfig) -> None:
+        self.pool = BlockPool(config, Ghost())
+        self.requests: dict[str, Request] = {}
+        self.mirror = EventMirror(config, self.pool.hasher)
+        self.state: PoolState = self.pool.observe()
+        self._folded = 0
+        self._shares_requests = False
+
+    @property
+    def config(self) -> PoolConfig:
+        """The pool's configuration."""
+        return self.pool.config
+
+    @property
+    def ghost(self) -> Ghost:
+        """What the blocks really hold."""
+        assert self.pool.ghost is not None, "a world's pool has a ghost"
+        return self.pool.ghost
+
+    @property
+    def situation(self) -> Situation:
+        """What the preconditions are judged by."""
+        return Situation(self.state, self.config, self.requests)
+
+    def apply(self, operation: Operation) -> object:
+        """Run one operation, observe, and fold the events that it added; a typed error propagates."""
+        result = self._run(operation)
+        self.state = self.pool.observe()
+        if isinstance(operation, TakeEvents):
+            self._folded = 0
+        new = self.state.pending_events[self._folded :]
+        if new:
+            self._folded += len(new)
+            self.mirror = self.mirror.clone()  # it may be shared with a clone of this world
+            self.mirror.fold(new)
+        return result
+
+    def drain(self) -> None:
+        """Forget the pending events, which the mirror has folded already."""
+        if self.state.pending_events:
+            self.pool.take_events()
+            self.state = dataclasses.replace(self.state, pending_events=())
+            self._folded = 0
+
+    def check(self) -> None:
+        """Check every invariant, those of the requests' hashes and of the mirror included."""
+        check_invariants(self.pool, self.requests.values(), self.mirror)
+
+    def clone(self) -> World:
+        """An independent copy. Requests and mirror are shared until one of the two changes them."""
+        twin = World.__new__(World)
+        twin.pool = self.pool.clone()
+        twin.requests, twin.mirror = self.requests, self.mirror
+        twin._shares_requests = self._shares_requests = True
+        twin.state = self.state
+        twin._folded = self._folded
+        return twin
+
+    def key(self, ref: KeyRef) -> Key:
+        """The key that `ref` names."""
+        arguments = Arguments(self.situation)
+        key = arguments.key(ref)
+        if key is None:  # a name is the language's own, so it is not the pool that refuses a wrong one
+            error = min(arguments.errors, key=str)
+            raise error(f"{ref!r} names no key")
+        return key
+
+    def _request(self, name: str) -> Request:
+        found = self.requests.get(name) if isinstance(name, str) else None
+        if found is None:
+            raise InvalidArgument(f"there is no request {name!r}; there are {', '.join(self.requests) or 'none'}")
+        return found
+
+    def _keys(self, refs: Sequence[KeyRef]) -> list[Key]:
+        if not isinstance(refs, list | tuple):
+            raise InvalidArgument(f"keys must be a list or tuple, not {refs!r}")
+        return [self.key(ref) for ref in refs]
+
+    def _run(self, operation: Operation) -> object:
+        pool = self.pool
+        match operation:
+            case Allocate(holder=holder, n=n):
+                return pool.allocate(n, holder)
+            case Touch(holder=holder, block=block, key=ref):
+                return pool.touch(block, self.key(ref), holder)
+            case Free(holder=holder, blocks=blocks):
+                return pool.free(blocks, holder)
+            case CacheFullBlocks():
+                self._cache_full_blocks(operation)
+            case CachePartialBlock(request=name, block=block, position=position, group=group, replace=replace):
+                return pool.cache_partial_block(self._request(name), block, position, group, replace)
+            case Write(request=name, block=block, position=position, group=group):
+                return pool.write(self._request(name), block, position, group)
+            case Copy(holder=holder, src=src, dst=dst):
+                return pool.copy(src, dst, holder)
+            case Move(src=src, dst=dst):
+                return pool.move(src, dst)
+            case Evict(blocks=blocks):
+                return pool.evict(blocks)
+            case Reset():
+                return pool.reset()
+            case TakeEvents():
+                return pool.take_events()
+            case Lookup() | Contains() | FullKey() | Read():
+                return self._ask(operation)
+            case AddRequest() | Append() | Truncate():
+                self._change_request(operation)
+        return None
+
+    def _cache_full_blocks(self, operation: CacheFullBlocks) -> None:
+        self.pool.cache_full_blocks(
+            self._request(operation.request),
+            operation.blocks,
+            operation.first,
+            operation.last,
+            operation.group,
+            operation.mask,
+            operation.replace,
+        )
+
+    def _ask(self, operation: Lookup | Contains | FullKey | Read) -> object:
+        match operation:
+            case Lookup(keys=refs):
+                return self.pool.lookup(self._keys(refs))
+            case Contains(key=ref, block=block):
+                return self.pool.contains(self.key(ref), block)
+            case FullKey(block=block):
+                return self.pool.full_key(block)
+            case Read(holder=holder, block=block):
+                return self.pool.read(block, holder)
+
+    def _change_request(self, operation: AddRequest | Append | Truncate) -> None:
+        if self._shares_requests:
+            self.requests = {name: _clone_request(request) for name, request in self.requests.items()}
+            self._shares_requests = False
+        match operation:
+            case AddRequest(request=name, tokens=tokens, extra_keys=extras):
+                if isinstance(name, str) and name in self.requests:
+                    raise InvalidArgument(f"there is a request {name!r} already")
+                self.requests[name] = Request(
+                    name, tokens, self.pool.hasher, _extra_keys(extras), len(self.config.groups)
+                )
+            case Append(request=name, tokens=tokens):
+                self._request(name).append(tokens)
+            case Truncate(request=name, num_tokens=num_tokens):
+                self._request(name).truncate(num_tokens)
+
+
+def _extra_keys(extras: object) -> list[ExtraKey]:
+    if not isinstance(extras, list | tuple):
+        raise InvalidArgument(f"extra_keys must be a list or tuple, not {extras!r}")
+    return [_extra_key(extra) for extra in extras]
+
+
+def _extra_key(extra: object) -> ExtraKey:
+    """The extra key in the pool's own type; its limits are left to the request to check."""
+    if not isinstance(extra, Extra) or not isinstance(extra.value, str):
+        raise InvalidArgument(f"an extra key must be an Extra with a text, not {extra!r}")
+    sources = {source.name.lower(): source for source in ExtraKeySource}
+    if not isinstance(extra.source, str) or extra.source not in sources:
+        raise InvalidArgument(f"an extra key's source must be one of {', '.join(sources)}, not {extra.source!r}")
+    return ExtraKey(sources[extra.source], extra.value.encode(errors="surrogatepass"), extra.start, extra.end)
+
+
+def _clone_request(request: Request) -> Request:
+    """A copy that grows and shrinks on its own; the hashes are copied, not computed again."""
+    twin = Request.__new__(Request)
+    twin.request_id, twin.hasher, twin.extra_keys = request.request_id, request.hasher, request.extra_keys
+    twin.tokens, twin.hashes = list(request.tokens), list(request.hashes)
+    twin.block_tables = [list(table) for table in request.block_tables]
+    return twin
+
+
+def replay(config: PoolConfig, operations: Sequence[Operation]) -> World:
+    """The world after these operations."""
+    world = World(config)
+    for operation in operations:
+        world.apply(operation)
+    return world
