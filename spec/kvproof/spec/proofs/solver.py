@@ -1,0 +1,68 @@
+"""The theory over z3 terms: sorts of any size, quantifiers left to the solver."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable
+
+import z3
+
+from kvproof.spec.machine.state import SIGNATURE
+from kvproof.spec.machine.theory import State, Term
+
+SORTS = "BKPRGD"
+
+
+class SolverTheory:
+    """See `Theory`; values are z3 terms."""
+
+    def __init__(self) -> None:
+        self.sorts = {name: z3.DeclareSort(name) for name in SORTS}
+        self.sorts |= {"Int": z3.IntSort(), "Bool": z3.BoolSort()}
+        self._fresh = itertools.count()
+
+    def true(self) -> Term:
+        return z3.BoolVal(True)
+
+    def all_of(self, *terms: Term) -> Term:
+        return z3.And(*terms)
+
+    def any_of(self, *terms: Term) -> Term:
+        return z3.Or(*terms)
+
+    def no(self, term: Term) -> Term:
+        return z3.Not(term)
+
+    def implies(self, premise: Term, conclusion: Term) -> Term:
+        return z3.Implies(premise, conclusion)
+
+    def iff(self, left: Term, right: Term) -> Term:
+        return left == right
+
+    def where(self, condition: Term, then: Term, otherwise: Term) -> Term:
+        return z3.If(condition, then, otherwise)
+
+    def every(self, sorts: str, body: Callable[..., Term]) -> Term:
+        variables = self._variables(sorts)
+        return z3.ForAll(variables, body(*variables))
+
+    def some(self, sorts: str, body: Callable[..., Term]) -> Term:
+        variables = self._variables(sorts)
+        return z3.Exists(variables, body(*variables))
+
+    def constant(self, name: str, sort: str) -> Term:
+        if sort == "X":
+            return z3.Function(name, self.sorts["R"], z3.BoolSort())
+        return z3.Const(name, self.sorts[sort])
+
+    def state(self) -> State:
+        functions: dict[str, Callable[..., Term]] = {}
+        for name, (arguments, value) in SIGNATURE.items():
+            if arguments:
+                functions[name] = z3.Function(name, *(self.sorts[sort] for sort in arguments), self.sorts[value])
+            else:
+                functions[name] = lambda constant=z3.Const(name, self.sorts[value]): constant
+        return State(functions)
+
+    def _variables(self, sorts: str) -> list[Term]:
+        return [z3.Const(f"{sort.lower()}!{next(self._fresh)}", self.sorts[sort]) for sort in sorts.split()]
