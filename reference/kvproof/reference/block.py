@@ -1,4 +1,4 @@
-"""Blocks and the queue of free ones (clauses POOL-QUEUE-*)."""
+"""Blocks and the queue of free ones (clauses POOL-ALLOC-*, POOL-FREE-*)."""
 
 from __future__ import annotations
 

@@ -69,7 +69,7 @@ class EventLog:
         if not self._was_resident:
             return
         for resident in self._dropped:
-            if self._was_resident[resident] and not self._is_resident(resident):
+            if not self._is_resident(resident):
                 group, digest = split_key(resident if isinstance(resident, bytes) else resident[0])
                 self._pending.append(Removed(group, digest))
         for run in self._runs():
@@ -111,7 +111,7 @@ class EventLog:
             hashes=tuple(PrefixHash(split_key(new.key)[1], new.position) for new in run),
             parent=parent,
             tokens=tuple(request.tokens[start:end]),
-            extra_keys=tuple(extra for extra in request.extra_keys if _covers(extra, start, end)),
+            extra_keys=tuple(extra for extra in request.extra_keys if covers(extra, start, end)),
         )
 
     def _nearest_resident_ancestor(self, request: Request, position: int) -> PrefixHash | None:
@@ -128,6 +128,7 @@ class EventLog:
         return None
 
 
-def _covers(extra: ExtraKey, start: int, end: int) -> bool:
+def covers(extra: ExtraKey, start: int, end: int) -> bool:
+    """Whether an extra key covers one of the tokens start .. end-1."""
     first, last = overlap(extra.start, extra.end, start, end)
     return first < last

@@ -6,8 +6,11 @@ exactly the KV that the reader would have computed itself.
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
+from kvproof.reference.positions import slot_of
 from kvproof.reference.request import Request
-from kvproof.spec.vocabulary import Holder, Key
+from kvproof.spec.vocabulary import GroupConfig, GroupKind, Holder, Key
 
 
 class Prefix:
@@ -19,6 +22,11 @@ class Prefix:
         self.tokens = request.tokens
         self.extra_keys = request.extra_keys
         self.length = length
+
+    @property
+    def spelled(self) -> tuple[int, ...]:
+        """The tokens of the prefix."""
+        return tuple(self.tokens[: self.length])
 
     def meaning(self, length: int) -> tuple[object, ...]:
         """What the KV of the first `length` tokens depends on: the tokens, and every extra key's part before it."""
@@ -42,34 +50,46 @@ class Prefix:
         return hash(self.meaning(self.length))
 
     def __repr__(self) -> str:
-        return f"Prefix({self.tokens[: self.length]})"
+        return f"Prefix{self.spelled}"
+
+
+@dataclass(frozen=True, slots=True)
+class Content:
+    """What a block holds: the last rows of a prefix, or its state, in one group."""
+
+    prefix: Prefix
+    group: int
 
 
 class Ghost:
     """What each block holds, which prefix each key stands for, what each reader was served."""
 
     def __init__(self) -> None:
-        self.contents: dict[int, Prefix] = {}
-        """block id -> the prefix whose last rows (or whose state) the block holds."""
+        self.contents: dict[int, Content] = {}
+        """block id -> what it holds."""
         self.prefixes: dict[Key, Prefix] = {}
         """cached key -> the prefix that it names."""
         self.served: dict[tuple[int, Holder], Prefix] = {}
         """(block id, holder) -> the prefix that the holder reads from the block."""
 
-    def fits(self, block_id: int, prefix: Prefix, recurrent: bool) -> bool:
-        """Whether the block's content serves a reader of `prefix`: its rows, or exactly its state (CONTENT-FIT-1)."""
+    def fits(self, block_id: int, prefix: Prefix, group: int, config: GroupConfig) -> bool:
+        """Whether the block's content serves a reader of `prefix`: its rows, or exactly its state (CONTENT-SOUND-1)."""
         content = self.contents.get(block_id)
-        if content is None:
+        if content is None or content.group != group:
             return False
-        return content == prefix if recurrent else content.begins_with(prefix)
+        if config.kind is GroupKind.RECURRENT:
+            return content.prefix == prefix
+        same_slot = slot_of(content.prefix.length, config.block_size) == slot_of(prefix.length, config.block_size)
+        return same_slot and content.prefix.begins_with(prefix)
 
     def copy_content(self, src_id: int, dst_id: int, reader: Holder | None) -> None:
         """`dst` now holds what `reader` was served from `src`, or all of it if nobody in particular reads."""
         content = self.contents.get(src_id)
-        if reader is not None:
-            content = self.served.get((src_id, reader), content)
-        if content is not None:
-            self.contents[dst_id] = content
+        if content is None:
+            self.contents.pop(dst_id, None)
+            return
+        prefix = content.prefix if reader is None else self.served.get((src_id, reader), content.prefix)
+        self.contents[dst_id] = Content(prefix, content.group)
 
     def clone(self) -> Ghost:
         """An independent copy; prefixes never change, so they are shared."""

@@ -27,7 +27,7 @@ class PrefixHasher:
     """The hash function of one pool: H(0) is the digest of the seed, H(n) extends H(n-h) by one span of h tokens.
 
     Two pools whose hashers compare equal give equal prefixes equal digests. The seed itself is not kept: without it,
-    nobody who sees digests can extend the chain from H(0) on his own (HASH-SEED-2).
+    nobody who sees digests can extend the chain from H(0) on his own.
     """
 
     __slots__ = ("digest", "digest_size", "hash_block_size", "seed_digest")

@@ -12,7 +12,7 @@ class CachedBlockIndex:
     """The entries (key, block), each with its registration rank.
 
     The rank says who registered first. A moved entry keeps its rank, so a key's blocks are kept by rank and not in the
-    order of insertion (POOL-MOVE-3).
+    order of insertion (POOL-MOVE-2).
     """
 
     __slots__ = ("_blocks_of", "_keys_of", "_next_rank", "_position_of")

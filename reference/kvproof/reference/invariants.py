@@ -62,7 +62,8 @@ def _check_references(pool: BlockPool, state: PoolState) -> None:
 
 def _check_null_block(pool: BlockPool, state: PoolState) -> None:
     null = state.blocks[NULL_BLOCK]
-    untouched = null.ref_cnt == 0 and not null.holders and not null.keys and null.slot is None
+    unused = null.ref_cnt == 0 and not null.holders and not null.keys
+    untouched = unused and null.group is None and null.slot is None
     _require(untouched, "INV-NULL-1", f"the null block was changed: {null}")
 
 
@@ -108,17 +109,19 @@ def _check_soundness(pool: BlockPool, state: PoolState) -> None:
     """The crown: every entry, and every reader, is served exactly what it would have computed itself."""
     assert pool.ghost is not None
     for block_id, block in enumerate(state.blocks):
-        recurrent = block.group is not None and pool.config.groups[block.group].kind is GroupKind.RECURRENT
+        group = block.group
+        if group is None:
+            continue  # it never had a key, so nobody was served from it
         for key, position in block.keys:
             prefix = pool.ghost.prefixes[key]
             _require(prefix.length == position, "INV-CHAIN-1", f"key {key.hex()} names {prefix}, position {position}")
-            fits = pool.ghost.fits(block_id, prefix, recurrent)
+            fits = pool.ghost.fits(block_id, prefix, group, pool.config.groups[group])
             content = pool.ghost.contents.get(block_id)
             _require(fits, "INV-SOUND-1", f"block {block_id} holds {content}, its key names {prefix}")
         for holder, served in block.holders:
             if served is not None:
                 prefix = pool.ghost.served[block_id, holder]
-                fits = pool.ghost.fits(block_id, prefix, recurrent)
+                fits = pool.ghost.fits(block_id, prefix, group, pool.config.groups[group])
                 _require(
                     fits, "INV-SERVED-1", f"block {block_id} no longer holds {prefix}, which {holder!r} was served"
                 )

@@ -13,7 +13,7 @@ from typing import Concatenate, ParamSpec, TypeVar
 
 from kvproof.reference.block import FreeBlockQueue, KVCacheBlock
 from kvproof.reference.event_log import EventLog, Registration
-from kvproof.reference.ghost import Ghost, Prefix
+from kvproof.reference.ghost import Content, Ghost, Prefix
 from kvproof.reference.hashing import PrefixHasher, split_key
 from kvproof.reference.index import CachedBlockIndex
 from kvproof.reference.observation import BlockState, PoolState
@@ -81,6 +81,8 @@ class BlockPool:
 
     def __init__(self, config: PoolConfig, ghost: Ghost | None = None) -> None:
         self.config = check_config(config)
+        if ghost is not None and not isinstance(ghost, Ghost):
+            raise InvalidArgument(f"ghost must be a Ghost or None, not {ghost!r}")
         self.hasher = PrefixHasher.of(config)
         self.ghost = ghost
         self._blocks = [KVCacheBlock(block_id) for block_id in range(config.num_blocks)]
@@ -290,7 +292,7 @@ class BlockPool:
         check_identity(block, group, slot_of(position, block_size))
         check_writable(self.config, self._index, block, request, group, position)
         if self.ghost is not None:
-            self.ghost.contents[block_id] = Prefix(request, position)
+            self.ghost.contents[block_id] = Content(Prefix(request, position), group)
 
     @operation
     def copy(self, src_id: int, dst_id: int, holder: Holder | None = None) -> None:
@@ -316,7 +318,8 @@ class BlockPool:
         if block.is_null:
             raise InvalidBlock("block 0 is the null block; it holds nothing")
         self._check_held(block, holder)
-        return self.ghost.contents.get(block_id) if self.ghost is not None else None
+        content = self.ghost.contents.get(block_id) if self.ghost is not None else None
+        return None if content is None else content.prefix
 
     # Observation
 
@@ -346,7 +349,7 @@ class BlockPool:
     def _observe_block(self, block: KVCacheBlock) -> BlockState:
         return BlockState(
             ref_cnt=block.ref_cnt,
-            holders=tuple(sorted(block.holders.items(), key=lambda item: item[0])),
+            holders=tuple(sorted(block.holders.items())),
             writer=block.writer,
             group=block.group,
             slot=block.slot,

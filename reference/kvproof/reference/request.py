@@ -76,8 +76,9 @@ class Request:
 
     def key_at(self, group: int, position: int) -> Key | None:
         """The key (group, H(position)), None past the hashed length. Raises like `hash_at`."""
+        check_int("group", group, 0, MAX_GROUPS)
         digest = self.hash_at(position)
-        return None if digest is None else make_key(check_int("group", group, 0, MAX_GROUPS), digest)
+        return None if digest is None else make_key(group, digest)
 
     def view(self, block_size: int) -> HashView:
         """The hashes at the ends of slots of `block_size` tokens (REQ-VIEW-1)."""

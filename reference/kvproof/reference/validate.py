@@ -20,8 +20,8 @@ from kvproof.spec.vocabulary import (
 MAX_BLOCKS = 2**31 - 1
 """Block ids fit a signed 32-bit number, as every engine's block table stores them."""
 
-MAX_GROUPS = 2**31 - 1
-"""Group ids are hashed as four bytes, read as a signed number by the engines that store them so (HASH-KEY-1)."""
+MAX_GROUPS = 2**16
+"""More groups than any model has; a request has a block table for each."""
 
 MAX_POSITION = 2**63 - 1
 """Extra keys are hashed with 64-bit offsets (HASH-EXTRA-2)."""
@@ -104,8 +104,8 @@ def check_config(config: object) -> PoolConfig:
         raise InvalidArgument(f"config must be a PoolConfig, not {config!r}")
     check_int("num_blocks", config.num_blocks, 1, MAX_BLOCKS)
     check_int("hash_block_size", config.hash_block_size, 1, MAX_POSITION)
-    if not isinstance(config.groups, tuple) or not config.groups:
-        raise InvalidArgument("groups must be a non-empty tuple of GroupConfig")
+    if not isinstance(config.groups, tuple) or not 1 <= len(config.groups) <= MAX_GROUPS:
+        raise InvalidArgument(f"groups must be a tuple of 1 to {MAX_GROUPS} GroupConfig")
     for group in config.groups:
         _check_group(group, config.hash_block_size)
     for what, value, enum in (

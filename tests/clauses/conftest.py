@@ -1,0 +1,27 @@
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+
+import pytest
+
+from tests.clauses.rig import Rig
+
+
+@pytest.fixture
+def new_rig() -> Iterator[Callable[..., Rig]]:
+    """Makes rigs; when the test is over, every rig's invariants are checked."""
+    made: list[Rig] = []
+
+    def make(*args: object, **kwargs: object) -> Rig:
+        made.append(Rig(*args, **kwargs))  # type: ignore[arg-type]
+        return made[-1]
+
+    yield make
+    for rig in made:
+        rig.check()
+
+
+@pytest.fixture
+def rig(new_rig: Callable[..., Rig]) -> Rig:
+    """The default rig: blocks 0 to 3, h = 2, one attention group with B = 4."""
+    return new_rig()
