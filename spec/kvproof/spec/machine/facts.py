@@ -26,7 +26,9 @@ def _same_references(t: Theory, s: State, u: State) -> Term:
     return t.all_of(
         t.every("B", lambda b: t.all_of(u.ref_cnt(b) == s.ref_cnt(b), t.iff(u.is_free(b), s.is_free(b)))),
         t.every("B", lambda b: u.place(b) == s.place(b)),
-        t.every("B R", lambda b, r: t.all_of(t.iff(u.holds(b, r), s.holds(b, r)), t.iff(u.writes(b, r), s.writes(b, r)))),
+        t.every(
+            "B R", lambda b, r: t.all_of(t.iff(u.holds(b, r), s.holds(b, r)), t.iff(u.writes(b, r), s.writes(b, r)))
+        ),
     )
 
 
@@ -91,7 +93,9 @@ def _registered_or_unchanged(t: Theory, s: State, u: State, b: Term, r: Term, n:
     )
 
 
-def _present_key_is_left_alone(t: Theory, s: State, u: State, b: Term, r: Term, n: Term, g: Term, replace: Term) -> Term:
+def _present_key_is_left_alone(
+    t: Theory, s: State, u: State, b: Term, r: Term, n: Term, g: Term, replace: Term
+) -> Term:
     there = s.entry(s.key(g, s.hash_at(r, n)), b)
     return t.implies(t.all_of(there, t.no(replace)), t.all_of(_same_entries(t, s, u), _same_consumer(t, s, u)))
 
@@ -112,12 +116,62 @@ def _no_shorter_key_below_a_full_one(
     return t.implies(t.all_of(below, t.no(replace)), t.all_of(_same_entries(t, s, u), _same_consumer(t, s, u)))
 
 
+def _changes(t: Theory, s: State, u: State, b: Term) -> Term:
+    return t.some("K", lambda k: t.no(t.iff(u.entry(k, b), s.entry(k, b))))
+
+
+def _slot_stays(t: Theory, s: State, u: State, b: Term, r: Term, n: Term, g: Term, replace: Term) -> Term:
+    same = t.all_of(u.placed(b), u.group(b) == s.group(b), u.start(b) == s.start(b))
+    return t.implies(s.placed(b), same)
+
+
+def _keys_are_the_requests_own(
+    t: Theory, s: State, u: State, b: Term, r: Term, n: Term, g: Term, replace: Term
+) -> Term:
+    own = t.every("K", lambda k: t.implies(u.entry(k, b), s.is_prefix(s.key_prefix(k), s.text(r))))
+    return t.implies(_changes(t, s, u, b), own)
+
+
+def _only_the_writer_changes_keys(
+    t: Theory, s: State, u: State, b: Term, r: Term, n: Term, g: Term, replace: Term
+) -> Term:
+    return t.implies(_changes(t, s, u, b), s.writes(b, r))
+
+
+def _recurrent_block_had_no_key(
+    t: Theory, s: State, u: State, b: Term, r: Term, n: Term, g: Term, replace: Term
+) -> Term:
+    return t.implies(t.all_of(_changes(t, s, u, b), s.recurrent(g), t.no(replace)), t.no(has_key(t, s, b)))
+
+
+def _replaced_block_has_one_key(
+    t: Theory, s: State, u: State, b: Term, r: Term, n: Term, g: Term, replace: Term
+) -> Term:
+    return t.implies(replace, t.every("K", lambda k: t.implies(u.entry(k, b), k == s.key(g, s.hash_at(r, n)))))
+
+
+def _only_shorter_committed_keys_go(t: Theory, s: State, u: State, k: Term, b: Term) -> Term:
+    def gone(j: Term, c: Term) -> Term:
+        return t.all_of(s.entry(j, c), t.no(u.entry(j, c)))
+
+    shorter = t.every(
+        "K B",
+        lambda j, c: t.implies(
+            gone(j, c),
+            t.all_of(c == b, s.committed(j, c), s.length(s.key_prefix(j)) < s.length(s.key_prefix(k))),
+        ),
+    )
+    return t.all_of(shorter, _same_references(t, s, u))
+
+
+def _reset_when_unused(t: Theory, s: State, u: State) -> Term:
+    return t.every("B", lambda b: s.ref_cnt(b) == 0)
+
+
 def _attention_registration_keeps_committed_keys(
     t: Theory, s: State, u: State, b: Term, r: Term, n: Term, g: Term, replace: Term
 ) -> Term:
-    return t.implies(
-        t.no(replace), t.every("K B", lambda k, c: t.implies(s.committed(k, c), u.committed(k, c)))
-    )
+    return t.implies(t.no(replace), t.every("K B", lambda k, c: t.implies(s.committed(k, c), u.committed(k, c))))
 
 
 def _moved_keys_keep_rank_and_status(t: Theory, s: State, u: State, a: Term, d: Term) -> Term:
@@ -162,6 +216,7 @@ def _rollback_keeps_committed_content(t: Theory, s: State, u: State, chosen: Cal
 
 def _publishing_is_all_that_happens(t: Theory, s: State, u: State, k: Term, b: Term) -> Term:
     return t.all_of(
+        s.ready(k, b) == s.done() + 1,
         t.every(
             "K B",
             lambda x, c: t.all_of(
@@ -186,9 +241,7 @@ def _parent_is_announced(t: Theory, s: State, u: State, k: Term, b: Term) -> Ter
 def _closing_serves_what_was_published(t: Theory, s: State, u: State) -> Term:
     return t.every(
         "K B",
-        lambda k, b: t.implies(
-            t.all_of(s.committed(k, b), s.ready(k, b) == u.done()), is_servable(t, u, k, b)
-        ),
+        lambda k, b: t.implies(t.all_of(s.committed(k, b), s.ready(k, b) == u.done()), is_servable(t, u, k, b)),
     )
 
 
@@ -205,35 +258,103 @@ def _truncated_hashes_are_gone(t: Theory, s: State, u: State, r: Term, p: Term, 
 
 
 FACTS = (
-    Fact("POOL-ALLOC-2", "allocate", "An allocated block has no key, no slot, one holder and that as its writer.",
-         _allocated_block_is_bare),
+    Fact(
+        "POOL-ALLOC-2",
+        "allocate",
+        "An allocated block has no key, no slot, one holder and that as its writer.",
+        _allocated_block_is_bare,
+    ),
     Fact("INDEX-SIBLING-1", "allocate", "Allocating removes no entry of another block.", _others_keep_their_entries),
     Fact("INDEX-SIBLING-1", "evict", "Evicting removes no entry of another block.", _others_keep_their_entries),
     Fact("POOL-TOUCH-3", "touch", "Touching leaves keys, ranks and events alone.", _touch_leaves_the_index),
     Fact("POOL-FREE-6", "free", "Freeing leaves keys, ranks and events alone.", _free_leaves_the_index),
-    Fact("POOL-FREE-3", "free", "A block that is freed with a key is the last to be taken.", _freed_with_keys_goes_last),
-    Fact("POOL-FREE-2", "free", "A block that is freed without a key is the next to be taken.",
-         _freed_without_key_goes_first),
+    Fact(
+        "POOL-FREE-3", "free", "A block that is freed with a key is the last to be taken.", _freed_with_keys_goes_last
+    ),
+    Fact(
+        "POOL-FREE-2",
+        "free",
+        "A block that is freed without a key is the next to be taken.",
+        _freed_without_key_goes_first,
+    ),
     Fact("POOL-EVICT-2", "evict", "Eviction leaves references, queue and slot alone.", _evicted_block_keeps_the_rest),
-    Fact("STEP-RESERVE-1", "register", "Registering reserves the key in this step, or changes nothing.",
-         _registered_or_unchanged),
+    Fact(
+        "STEP-RESERVE-1",
+        "register",
+        "Registering reserves the key in this step, or changes nothing.",
+        _registered_or_unchanged,
+    ),
     Fact("REG-DUPLICATE-1", "register", "A key that is there is left alone.", _present_key_is_left_alone),
     Fact("REG-PARTIAL-5", "register", "A key below a full one changes nothing.", _no_shorter_key_below_a_full_one),
-    Fact("STEP-UPGRADE-1", "register", "Without replace, registering removes no committed key.",
-         _attention_registration_keeps_committed_keys),
-    Fact("POOL-MOVE-2", "move", "Moved keys keep rank and status; references and consumer stay.",
-         _moved_keys_keep_rank_and_status),
-    Fact("STEP-ROLLBACK-2", "rollback", "Nothing of the chosen requests' uncommitted work is left, all else stays.",
-         _rollback_leaves_no_trace),
-    Fact("STEP-ROLLBACK-3", "rollback", "What was committed is still what the blocks held.",
-         _rollback_keeps_committed_content),
-    Fact("STEP-COMMIT-1", "publish", "Publishing commits one entry and changes no other.",
-         _publishing_is_all_that_happens),
-    Fact("EVENT-PARENT-1", "publish", "The parent that a Stored event names is resident for the consumer.",
-         _parent_is_announced),
-    Fact("STEP-SERVE-1", "close_step", "What a step published is servable once the step is closed.",
-         _closing_serves_what_was_published),
-    Fact("POOL-RESET-1", "reset", "Reset leaves no entry and no resident key, and the queue as it was.",
-         _reset_leaves_nothing),
+    Fact(
+        "STEP-UPGRADE-1",
+        "register",
+        "Without replace, registering removes no committed key.",
+        _attention_registration_keeps_committed_keys,
+    ),
+    Fact("REG-SLOT-1", "register", "A block keeps its group and slot.", _slot_stays),
+    Fact("REG-OWNER-1", "register", "Only the writer changes a block's keys.", _only_the_writer_changes_keys),
+    Fact(
+        "REG-CONFLICT-1",
+        "register",
+        "A block whose keys change has keys of the request's own text only.",
+        _keys_are_the_requests_own,
+    ),
+    Fact(
+        "REG-RECURRENT-1",
+        "register",
+        "Without replace, a recurrent block gets a key only if it has none.",
+        _recurrent_block_had_no_key,
+    ),
+    Fact("REG-REPLACE-1", "register", "After replace, the new key is the only one.", _replaced_block_has_one_key),
+    Fact(
+        "STEP-UPGRADE-2",
+        "supersede",
+        "The commit of a longer key drops shorter committed keys of its block only.",
+        _only_shorter_committed_keys_go,
+    ),
+    Fact("POOL-RESET-2", "reset", "Nothing is referenced when the cache is reset.", _reset_when_unused),
+    Fact(
+        "POOL-MOVE-2",
+        "move",
+        "Moved keys keep rank and status; references and consumer stay.",
+        _moved_keys_keep_rank_and_status,
+    ),
+    Fact(
+        "STEP-ROLLBACK-2",
+        "rollback",
+        "Nothing of the chosen requests' uncommitted work is left, all else stays.",
+        _rollback_leaves_no_trace,
+    ),
+    Fact(
+        "STEP-ROLLBACK-3",
+        "rollback",
+        "What was committed is still what the blocks held.",
+        _rollback_keeps_committed_content,
+    ),
+    Fact(
+        "STEP-COMMIT-1",
+        "publish",
+        "Publishing commits one entry and changes no other.",
+        _publishing_is_all_that_happens,
+    ),
+    Fact(
+        "EVENT-PARENT-1",
+        "publish",
+        "The parent that a Stored event names is resident for the consumer.",
+        _parent_is_announced,
+    ),
+    Fact(
+        "STEP-SERVE-1",
+        "close_step",
+        "What a step published is servable once the step is closed.",
+        _closing_serves_what_was_published,
+    ),
+    Fact(
+        "POOL-RESET-1",
+        "reset",
+        "Reset leaves no entry and no resident key, and the queue as it was.",
+        _reset_leaves_nothing,
+    ),
     Fact("REQ-TRUNCATE-1", "truncate", "No hash beyond the kept text is left.", _truncated_hashes_are_gone),
 )

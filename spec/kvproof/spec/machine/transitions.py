@@ -161,9 +161,7 @@ def is_parent(t: Theory, s: State, q: Term, p: Term) -> Term:
 
 def publish(t: Theory, s: State, k: Term, b: Term) -> Outcome:
     """An entry of the step becomes committed; its first copy is Stored (STEP-COMMIT-1)."""
-    settled = t.every(
-        "K K B", lambda x, j, c: t.implies(is_due(t, s, x, c), t.no(is_superseded(t, s, j, x, c)))
-    )
+    settled = t.every("K K B", lambda x, j, c: t.implies(is_due(t, s, x, c), t.no(is_superseded(t, s, j, x, c))))
     stored = t.no(t.some("B", lambda c: s.committed(k, c)))
     orphan = t.some(
         "P",
@@ -191,9 +189,7 @@ def close_step(t: Theory, s: State) -> Outcome:
 
 def rollback(t: Theory, s: State, chosen: Callable[[Term], Term]) -> Outcome:
     """The chosen requests, closed under "depends on", take back what is not committed (STEP-ROLLBACK-1 to 3)."""
-    closed = t.every(
-        "R R", lambda w, r: t.implies(t.all_of(chosen(w), s.depends(r, w) > s.done()), chosen(r))
-    )
+    closed = t.every("R R", lambda w, r: t.implies(t.all_of(chosen(w), s.depends(r, w) > s.done()), chosen(r)))
     requests = t.every("R", lambda r: t.implies(chosen(r), s.is_request(r)))
     between_commits = t.every(
         "K B R",
@@ -308,9 +304,7 @@ def free(t: Theory, s: State, b: Term, r: Term) -> Outcome:
         writes=lambda c, q: t.all_of(s.writes(c, q), t.no(leaves(c, q))),
         served=lambda c, q, p: t.all_of(s.served(c, q, p), t.no(leaves(c, q))),
         attached=lambda c, q: t.where(leaves(c, q), 0, s.attached(c, q)),
-        holder_index=lambda c, q: t.where(
-            t.all_of(c == b, q == final), s.holder_index(b, r), s.holder_index(c, q)
-        ),
+        holder_index=lambda c, q: t.where(t.all_of(c == b, q == final), s.holder_index(b, r), s.holder_index(c, q)),
         holder_at=lambda c, i: t.where(t.all_of(c == b, i == s.holder_index(b, r)), final, s.holder_at(c, i)),
     )
 
@@ -425,9 +419,7 @@ def move_keys(t: Theory, s: State, a: Term, d: Term) -> Outcome:
     """What is common to a move within a step and in immediate mode."""
     same_slot = t.implies(s.placed(d), t.all_of(s.group(d) == s.group(a), s.start(d) == s.start(a)))
     unwritten = s.content(d, s.now()) == s.empty()
-    allowed = t.all_of(
-        a != d, has_key(t, s, a), s.ref_cnt(d) > 0, same_slot, is_overwritable(t, s, d), unwritten
-    )
+    allowed = t.all_of(a != d, has_key(t, s, a), s.ref_cnt(d) > 0, same_slot, is_overwritable(t, s, d), unwritten)
 
     def at(f: Callable[..., Term]) -> Callable[..., Term]:
         return lambda k, c: t.where(c == d, f(k, a), f(k, c))
@@ -443,12 +435,8 @@ def move_keys(t: Theory, s: State, a: Term, d: Term) -> Outcome:
         rank=at(s.rank),
         owner=at(s.owner),
         ready=lambda k, c: t.where(c == d, s.now(), s.ready(k, c)),
-        copy_index=lambda k, c: t.where(
-            t.all_of(c == d, s.committed(k, a)), s.copy_index(k, a), s.copy_index(k, c)
-        ),
-        copy_at=lambda k, i: t.where(
-            t.all_of(s.committed(k, a), i == s.copy_index(k, a)), d, s.copy_at(k, i)
-        ),
+        copy_index=lambda k, c: t.where(t.all_of(c == d, s.committed(k, a)), s.copy_index(k, a), s.copy_index(k, c)),
+        copy_at=lambda k, i: t.where(t.all_of(s.committed(k, a), i == s.copy_index(k, a)), d, s.copy_at(k, i)),
         placed=lambda c: t.any_of(s.placed(c), c == d),
         group=lambda c: t.where(c == d, s.group(a), s.group(c)),
         start=lambda c: t.where(c == d, s.start(a), s.start(c)),
@@ -487,9 +475,7 @@ def append(t: Theory, s: State, r: Term, p: Term, n: Term) -> Outcome:
 def truncate(t: Theory, s: State, r: Term, p: Term, n: Term) -> Outcome:
     """The request keeps prefix p of its text, and no hash beyond it (REQ-TRUNCATE-1)."""
     shrunk = t.all_of(s.is_prefix(p, s.text(r)), 0 <= n, n <= s.hashed(r), n <= s.length(p))
-    return shrunk, s.but(
-        text=lambda q: t.where(q == r, p, s.text(q)), hashed=lambda q: t.where(q == r, n, s.hashed(q))
-    )
+    return shrunk, s.but(text=lambda q: t.where(q == r, p, s.text(q)), hashed=lambda q: t.where(q == r, n, s.hashed(q)))
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,9 +15,13 @@ from kvproof.spec.machine.state import SIGNATURE
 from kvproof.spec.machine.theory import State, Term
 from kvproof.spec.proofs.solver import SolverTheory
 
-SIZES = {"B": 4, "K": 4, "P": 4, "R": 3, "G": 1, "D": 4}
+SIZES = {"B": 3, "K": 4, "P": 4, "R": 3, "G": 1, "D": 4}
 WINDOW = 4
 """Quantified integers are 0 .. WINDOW."""
+
+
+NEVER_QUANTIFIED = {"place", "front", "back", "released_at", "clock", "rank", "next_rank"}
+"""Integers that are only compared with each other; no quantifier ranges over them."""
 
 
 class FiniteTheory(SolverTheory):
@@ -43,12 +47,12 @@ class FiniteTheory(SolverTheory):
         """See `Theory`."""
         return z3.Or(*(body(*values) for values in self._tuples(sorts)))
 
-    def bounds(self, s: State) -> list[Term]:
+    def bounds(self, state: State) -> list[Term]:
         """Every integer of the state that a quantifier may range over lies inside the window."""
-        limits = [s.now() < WINDOW]
+        limits = [state.now() < WINDOW]
         for name, (arguments, value) in SIGNATURE.items():
-            if value == "Int" and name not in {"place", "front", "back", "released_at", "clock", "rank", "next_rank"}:
-                function = getattr(s, name)
+            if value == "Int" and name not in NEVER_QUANTIFIED:
+                function = getattr(state, name)
                 limits += [
                     z3.And(0 <= function(*values), function(*values) <= WINDOW)
                     for values in self._tuples(" ".join(arguments))
