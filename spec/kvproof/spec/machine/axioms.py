@@ -37,12 +37,12 @@ def _prefixes(t: Theory, s: State) -> dict[str, Term]:
         "first(p, n) has n tokens of p": t.every(
             "P Int",
             lambda p, n: t.implies(
-                t.all_of(0 <= n, n <= s.length(p)), t.all_of(le(s.first(p, n), p), s.length(s.first(p, n)) == n)
+                t.all_of(n >= 0, n <= s.length(p)), t.all_of(le(s.first(p, n), p), s.length(s.first(p, n)) == n)
             ),
         ),
         "first(p, n) depends on n tokens": t.every(
             "P P Int",
-            lambda p, q, n: t.implies(t.all_of(le(p, q), 0 <= n, n <= s.length(p)), s.first(p, n) == s.first(q, n)),
+            lambda p, q, n: t.implies(t.all_of(le(p, q), n >= 0, n <= s.length(p)), s.first(p, n) == s.first(q, n)),
         ),
     }
 

@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
+from kvproof.spec.machine.immediate import COMPOSITIONS, IN_IMMEDIATE_MODE, is_settled
 from kvproof.spec.machine.theory import State, Term, Theory
-from kvproof.spec.machine.transitions import has_key, is_known, is_parent, is_servable
+from kvproof.spec.machine.transitions import has_key, is_due, is_full, is_servable, is_superseded
 
 Statement = Callable[..., Term]
 """(theory, state before, state after, arguments of the transition) -> what holds"""
@@ -228,20 +229,10 @@ def _publishing_is_all_that_happens(t: Theory, s: State, u: State, k: Term, b: T
     )
 
 
-def _parent_is_announced(t: Theory, s: State, u: State, k: Term, b: Term) -> Term:
-    return t.every(
-        "P",
-        lambda q: t.implies(
-            is_parent(t, s, q, s.key_prefix(k)),
-            t.all_of(is_known(t, s, q), t.some("G", lambda g: s.resident(s.key(g, s.digest(q))))),
-        ),
-    )
-
-
 def _closing_serves_what_was_published(t: Theory, s: State, u: State) -> Term:
     return t.every(
         "K B",
-        lambda k, b: t.implies(t.all_of(s.committed(k, b), s.ready(k, b) == u.done()), is_servable(t, u, k, b)),
+        lambda k, b: t.implies(t.all_of(s.committed(k, b), s.ready(k, b) <= s.done() + 1), is_servable(t, u, k, b)),
     )
 
 
@@ -251,6 +242,63 @@ def _reset_leaves_nothing(t: Theory, s: State, u: State) -> Term:
         t.every("K", lambda k: t.no(u.resident(k))),
         t.every("B", lambda b: u.place(b) == s.place(b)),
     )
+
+
+def _dropping_comes_to_an_end(t: Theory, s: State, u: State, k: Term, b: Term) -> Term:
+    return t.all_of(
+        t.every("K B", lambda x, c: t.iff(is_due(t, u, x, c), is_due(t, s, x, c))),
+        t.every("K", lambda j: t.no(is_superseded(t, u, j, k, b))),
+    )
+
+
+def _publishing_gives_nothing_to_drop(t: Theory, s: State, u: State, k: Term, b: Term) -> Term:
+    def left(x: Term, c: Term) -> Term:
+        return t.all_of(is_due(t, s, x, c), t.no(t.all_of(x == k, c == b)))
+
+    return t.all_of(
+        t.every("K B", lambda x, c: t.iff(is_due(t, u, x, c), left(x, c))),
+        t.every("K K B", lambda j, x, c: t.implies(is_due(t, u, x, c), t.no(is_superseded(t, u, j, x, c)))),
+    )
+
+
+def _is_settled_unless_open(t: Theory, s: State, u: State) -> Term:
+    return t.implies(u.done() == u.now(), is_settled(t, u))
+
+
+def _is_settled(t: Theory, s: State, u: State) -> Term:
+    return is_settled(t, u)
+
+
+def _goes_on(t: Theory, s: State, u: State) -> Term:
+    return t.no(u.refused())
+
+
+def _is_done_at_once(t: Theory, s: State, u: State, *arguments: Term) -> Term:
+    return t.all_of(t.no(u.refused()), is_settled(t, u))
+
+
+def _longest_key_is_the_only_one(
+    t: Theory, s: State, u: State, b: Term, r: Term, n: Term, g: Term, replace: Term
+) -> Term:
+    longest = t.every("K", lambda j: t.implies(s.entry(j, b), s.length(s.key_prefix(j)) < n))
+    return t.implies(longest, t.every("K", lambda j: t.iff(u.entry(j, b), j == s.key(g, s.hash_at(r, n)))))
+
+
+def _shorter_key_is_added(t: Theory, s: State, u: State, b: Term, r: Term, n: Term, g: Term, replace: Term) -> Term:
+    below = t.some("K", lambda j: t.all_of(s.entry(j, b), n < s.length(s.key_prefix(j))))
+    full = t.some("K", lambda j: t.all_of(s.entry(j, b), is_full(t, s, g, s.key_prefix(j))))
+    added = t.every("K", lambda j: t.iff(u.entry(j, b), t.any_of(s.entry(j, b), j == s.key(g, s.hash_at(r, n)))))
+    return t.implies(t.all_of(t.no(replace), below, t.no(full)), added)
+
+
+def _full_keys_are_alone(t: Theory, s: State, u: State, b: Term, r: Term, n: Term, g: Term, replace: Term) -> Term:
+    def alone(k: Term, c: Term) -> Term:
+        return t.every("K", lambda j: t.implies(u.entry(j, c), j == k))
+
+    def full(k: Term, c: Term) -> Term:
+        return t.all_of(u.entry(k, c), is_full(t, u, u.group(c), u.key_prefix(k)))
+
+    return t.every("K B", lambda k, c: t.implies(full(k, c), alone(k, c)))
 
 
 def _truncated_hashes_are_gone(t: Theory, s: State, u: State, r: Term, p: Term, n: Term) -> Term:
@@ -339,12 +387,6 @@ FACTS = (
         _publishing_is_all_that_happens,
     ),
     Fact(
-        "EVENT-PARENT-1",
-        "publish",
-        "The parent that a Stored event names is resident for the consumer.",
-        _parent_is_announced,
-    ),
-    Fact(
         "STEP-SERVE-1",
         "close_step",
         "What a step published is servable once the step is closed.",
@@ -357,4 +399,52 @@ FACTS = (
         _reset_leaves_nothing,
     ),
     Fact("REQ-TRUNCATE-1", "truncate", "No hash beyond the kept text is left.", _truncated_hashes_are_gone),
+    Fact(
+        "STEP-COMMIT-3",
+        "supersede",
+        "What a commit drops is no key of its step, and then nothing is left for this key to drop.",
+        _dropping_comes_to_an_end,
+    ),
+    Fact(
+        "STEP-COMMIT-3",
+        "publish",
+        "Publishing leaves the other keys of the step to be published, and nothing to be dropped.",
+        _publishing_gives_nothing_to_drop,
+    ),
+    Fact(
+        "STEP-COMMIT-2",
+        "commit",
+        "The commit of the next step never gets stuck: it drops, publishes or closes.",
+        _goes_on,
+    ),
+    Fact("STEP-IMMEDIATE-1", "initial", "A new pool has no open step and no entry.", _is_settled),
+    Fact(
+        "STEP-IMMEDIATE-1",
+        "close_step",
+        "With the last open step closed, every entry is committed and ready.",
+        _is_settled_unless_open,
+    ),
+    *(
+        Fact(
+            "STEP-IMMEDIATE-1",
+            composition.name,
+            "Begun, done and committed at once, never refused, and every entry is committed and ready again.",
+            _is_done_at_once,
+        )
+        for composition in COMPOSITIONS
+        if composition.name.startswith(IN_IMMEDIATE_MODE)
+    ),
+    Fact(
+        "REG-PARTIAL-3",
+        "immediate register",
+        "A key beyond the longest one replaces all keys.",
+        _longest_key_is_the_only_one,
+    ),
+    Fact(
+        "REG-PARTIAL-4",
+        "immediate register",
+        "A key below a longer partial one is added, and all stay.",
+        _shorter_key_is_added,
+    ),
+    Fact("INV-FULL-1", "immediate register", "A full key is the only key of its block.", _full_keys_are_alone),
 )

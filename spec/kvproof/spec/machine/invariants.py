@@ -64,7 +64,7 @@ def counts_are_holders(t: Theory, s: State) -> Term:
 
     def numbered(b: Term, r: Term) -> Term:
         i = s.holder_index(b, r)
-        return t.all_of(0 <= i, i < s.ref_cnt(b), s.holder_at(b, i) == r)
+        return t.all_of(i >= 0, i < s.ref_cnt(b), s.holder_at(b, i) == r)
 
     def named(b: Term, i: Term) -> Term:
         r = s.holder_at(b, i)
@@ -73,7 +73,7 @@ def counts_are_holders(t: Theory, s: State) -> Term:
     return t.all_of(
         t.every("B", lambda b: s.ref_cnt(b) >= 0),
         t.every("B R", lambda b, r: t.implies(s.holds(b, r), numbered(b, r))),
-        t.every("B Int", lambda b, i: t.implies(t.all_of(0 <= i, i < s.ref_cnt(b)), named(b, i))),
+        t.every("B Int", lambda b, i: t.implies(t.all_of(i >= 0, i < s.ref_cnt(b)), named(b, i))),
     )
 
 
@@ -197,11 +197,11 @@ def full_keys_stand_alone(t: Theory, s: State) -> Term:
 def steps_in_order(t: Theory, s: State) -> Term:
     """Nothing belongs to a step that has not begun."""
     return t.all_of(
-        0 <= s.done(),
+        s.done() >= 0,
         s.done() <= s.now(),
-        t.every("R R", lambda r, w: t.all_of(0 <= s.depends(r, w), s.depends(r, w) <= s.now())),
+        t.every("R R", lambda r, w: t.all_of(s.depends(r, w) >= 0, s.depends(r, w) <= s.now())),
         t.every("B", lambda b: s.born(b) <= s.now()),
-        t.every("B R", lambda b, r: t.all_of(0 <= s.attached(b, r), s.attached(b, r) <= s.now())),
+        t.every("B R", lambda b, r: t.all_of(s.attached(b, r) >= 0, s.attached(b, r) <= s.now())),
     )
 
 
@@ -243,7 +243,31 @@ def reserved_by_the_writer(t: Theory, s: State) -> Term:
     def reserved(k: Term, b: Term) -> Term:
         return t.all_of(s.entry(k, b), t.no(s.committed(k, b)))
 
-    return t.every("K B", lambda k, b: t.implies(reserved(k, b), owned(k, b)))
+    def both_reserved(j: Term, k: Term, b: Term) -> Term:
+        return t.all_of(reserved(j, b), reserved(k, b))
+
+    return t.all_of(
+        t.every("K B", lambda k, b: t.implies(reserved(k, b), owned(k, b))),
+        t.every("K K B", lambda j, k, b: t.implies(both_reserved(j, k, b), s.owner(j, b) == s.owner(k, b))),
+    )
+
+
+def reserved_below_a_longer_key(t: Theory, s: State) -> Term:
+    """Of two reserved keys of a block, the later was registered below an older key, longer than itself."""
+
+    def reserved_in_order(j: Term, k: Term, b: Term) -> Term:
+        reserved = t.all_of(s.entry(j, b), s.entry(k, b), t.no(s.committed(j, b)), t.no(s.committed(k, b)))
+        return t.all_of(reserved, s.rank(j, b) < s.rank(k, b))
+
+    def below(k: Term, b: Term) -> Term:
+        return t.some(
+            "K",
+            lambda i: t.all_of(
+                s.entry(i, b), s.rank(i, b) < s.rank(k, b), s.length(s.key_prefix(k)) < s.length(s.key_prefix(i))
+            ),
+        )
+
+    return t.every("K K B", lambda j, k, b: t.implies(reserved_in_order(j, k, b), below(k, b)))
 
 
 # Soundness
@@ -306,11 +330,11 @@ def events_mirror_residency(t: Theory, s: State) -> Term:
 
 
 def events_count_copies(t: Theory, s: State) -> Term:
-    """With one event per copy, the consumer counts as many as there are: the blocks of a key are numbered, each once."""
+    """With one event per copy, the consumer counts the blocks of a key, which are numbered, each once."""
 
     def numbered(k: Term, b: Term) -> Term:
         i = s.copy_index(k, b)
-        return t.all_of(0 <= i, i < s.copies(k), s.copy_at(k, i) == b)
+        return t.all_of(i >= 0, i < s.copies(k), s.copy_at(k, i) == b)
 
     def named(k: Term, i: Term) -> Term:
         b = s.copy_at(k, i)
@@ -319,7 +343,7 @@ def events_count_copies(t: Theory, s: State) -> Term:
     return t.all_of(
         t.every("K", lambda k: t.all_of(s.believed_copies(k) == s.copies(k), s.copies(k) >= 0)),
         t.every("K B", lambda k, b: t.implies(s.committed(k, b), numbered(k, b))),
-        t.every("K Int", lambda k, i: t.implies(t.all_of(0 <= i, i < s.copies(k)), named(k, i))),
+        t.every("K Int", lambda k, i: t.implies(t.all_of(i >= 0, i < s.copies(k)), named(k, i))),
     )
 
 
@@ -330,8 +354,8 @@ def hashes_are_those_of_the_text(t: Theory, s: State) -> Term:
         return s.hash_at(r, n) == s.digest(s.first(s.text(r), n))
 
     return t.all_of(
-        t.every("R", lambda r: t.all_of(0 <= s.hashed(r), s.hashed(r) <= s.length(s.text(r)))),
-        t.every("R Int", lambda r, n: t.implies(t.all_of(0 < n, n <= s.hashed(r)), hashed(r, n))),
+        t.every("R", lambda r: t.all_of(s.hashed(r) >= 0, s.hashed(r) <= s.length(s.text(r)))),
+        t.every("R Int", lambda r, n: t.implies(t.all_of(n > 0, n <= s.hashed(r)), hashed(r, n))),
     )
 
 
@@ -351,6 +375,7 @@ INVARIANTS: dict[str, Invariant] = {
     "INV-STATUS-1": status_of_entries,
     "INV-RESERVED-1": unready_entries_are_referenced,
     "INV-RESERVED-2": reserved_by_the_writer,
+    "STEP-UPGRADE-1": reserved_below_a_longer_key,
     "INV-SOUND-1": entries_are_sound,
     "INV-SERVED-1": readers_are_served,
     "INV-SERVED-2": readers_hold,

@@ -2,8 +2,8 @@
 
 A batch is a fold of these. `allocate(n)` takes one block n times. A batch `free` releases the blocks with a key in the
 order given, then those without one in reverse order, so that they stand in front in the order given. `commit(s)` drops
-what its keys supersede, publishes its keys, closes the step, then releases the ends of its copies. In immediate mode
-every operation of the pool stands between `begin_step` and a commit.
+what its keys supersede, publishes its keys, closes the step, then releases the ends of its copies. `immediate` has the
+operations of a pool without steps.
 
 Only the combinators of the theory may be used here; a lint checks it.
 """
@@ -17,6 +17,9 @@ from kvproof.spec.machine.theory import State, Term, Theory
 
 Outcome = tuple[Term, State]
 """Guard and post-state."""
+
+Run = Callable[..., Outcome]
+"""(theory, state, arguments) -> guard and post-state"""
 
 
 def is_open(t: Theory, s: State) -> Term:
@@ -132,12 +135,13 @@ def is_due(t: Theory, s: State, k: Term, b: Term) -> Term:
 
 
 def is_superseded(t: Theory, s: State, j: Term, k: Term, b: Term) -> Term:
-    """Key j goes when k is published on the same attention block: shorter, registered before, committed (STEP-UPGRADE-2)."""
-    return t.all_of(
-        s.committed(j, b),
-        s.length(s.key_prefix(j)) < s.length(s.key_prefix(k)),
-        s.rank(j, b) < s.rank(k, b),
-    )
+    """Committed key j goes when k is published, which was longer than all keys of the block (STEP-UPGRADE-2)."""
+
+    def is_shorter_if_older(i: Term) -> Term:
+        older = t.all_of(s.entry(i, b), s.rank(i, b) < s.rank(k, b))
+        return t.implies(older, s.length(s.key_prefix(i)) < s.length(s.key_prefix(k)))
+
+    return t.all_of(s.committed(j, b), s.rank(j, b) < s.rank(k, b), t.every("K", is_shorter_if_older))
 
 
 def supersede(t: Theory, s: State, k: Term, b: Term) -> Outcome:
@@ -334,7 +338,7 @@ def is_overwritable(t: Theory, s: State, b: Term) -> Term:
 
 
 def copy(t: Theory, s: State, a: Term, d: Term, r: Term, p: Term) -> Outcome:
-    """Block d gets what r may read of block a, as it was before this step's forward pass (CONTENT-COPY-1, STEP-COPY-1)."""
+    """Block d gets what r may read of block a as the last step left it (CONTENT-COPY-1, STEP-COPY-1)."""
     source = s.now() - 1
     read = t.all_of(s.served(a, r, p), s.attached(a, r) <= s.done())
     written = t.all_of(s.writes(a, r), p == s.content(a, source), s.length(p) > 0)
@@ -350,7 +354,7 @@ def copy(t: Theory, s: State, a: Term, d: Term, r: Term, p: Term) -> Outcome:
 def register(t: Theory, s: State, b: Term, r: Term, n: Term, g: Term, replace: Term) -> Outcome:
     """The writer names the block by its prefix of n tokens (REG-*, STEP-RESERVE-1, STEP-UPGRADE-1)."""
     k, p = s.key(g, s.hash_at(r, n)), s.first(s.text(r), n)
-    hashed = t.all_of(0 < n, n <= s.hashed(r))
+    hashed = t.all_of(s.is_request(r), n > 0, n <= s.hashed(r))
     there = t.all_of(s.entry(k, b), t.no(replace))
     below_full = t.all_of(
         t.no(replace),
@@ -474,17 +478,21 @@ def append(t: Theory, s: State, r: Term, p: Term, n: Term) -> Outcome:
 
 def truncate(t: Theory, s: State, r: Term, p: Term, n: Term) -> Outcome:
     """The request keeps prefix p of its text, and no hash beyond it (REQ-TRUNCATE-1)."""
-    shrunk = t.all_of(s.is_prefix(p, s.text(r)), 0 <= n, n <= s.hashed(r), n <= s.length(p))
+    shrunk = t.all_of(s.is_prefix(p, s.text(r)), n >= 0, n <= s.hashed(r), n <= s.length(p))
     return shrunk, s.but(text=lambda q: t.where(q == r, p, s.text(q)), hashed=lambda q: t.where(q == r, n, s.hashed(q)))
 
 
 @dataclass(frozen=True, slots=True)
 class Transition:
-    """A transition with the sorts of its arguments; the sort X is a set of requests."""
+    """A transition with the sorts of its arguments; the sort X is a set of requests.
+
+    A composed one is made of other transitions and preserves what they preserve.
+    """
 
     name: str
     sorts: tuple[str, ...]
-    run: Callable[..., Outcome]
+    run: Run
+    composed: bool = False
 
 
 TRANSITIONS = (
@@ -507,3 +515,6 @@ TRANSITIONS = (
     Transition("append", ("R", "P", "Int"), append),
     Transition("truncate", ("R", "P", "Int"), truncate),
 )
+
+PARTS = (Transition("move_keys", ("B", "B"), move_keys),)
+"""What is no transition, but part of one in immediate mode."""

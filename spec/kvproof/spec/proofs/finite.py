@@ -7,7 +7,7 @@ all, and quantified integers range over a small window; `bounds` keeps every qua
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 
 import z3
 
@@ -16,9 +16,10 @@ from kvproof.spec.machine.theory import State, Term
 from kvproof.spec.proofs.solver import SolverTheory
 
 SIZES = {"B": 3, "K": 4, "P": 4, "R": 3, "G": 1, "D": 4}
+"""How many values of each sort there are, unless somebody asks for more."""
+
 WINDOW = 4
 """Quantified integers are 0 .. WINDOW."""
-
 
 NEVER_QUANTIFIED = {"place", "front", "back", "released_at", "clock", "rank", "next_rank"}
 """Integers that are only compared with each other; no quantifier ranges over them."""
@@ -29,11 +30,11 @@ class FiniteTheory(SolverTheory):
 
     _count = itertools.count()
 
-    def __init__(self) -> None:
+    def __init__(self, sizes: Mapping[str, int] = SIZES) -> None:
         super().__init__()
         run = next(self._count)  # z3 wants a new name for every enumerated sort
         self.values: dict[str, list[Term]] = {}
-        for name, size in SIZES.items():
+        for name, size in sizes.items():
             sort, values = z3.EnumSort(f"{name}_{run}", [f"{name.lower()}{i}_{run}" for i in range(size)])
             self.sorts[name], self.values[name] = sort, values
         self.values["Int"] = [z3.IntVal(i) for i in range(WINDOW + 1)]
@@ -54,7 +55,7 @@ class FiniteTheory(SolverTheory):
             if value == "Int" and name not in NEVER_QUANTIFIED:
                 function = getattr(state, name)
                 limits += [
-                    z3.And(0 <= function(*values), function(*values) <= WINDOW)
+                    z3.And(function(*values) >= 0, function(*values) <= WINDOW)
                     for values in self._tuples(" ".join(arguments))
                 ]
         return limits

@@ -69,10 +69,7 @@ class SolverTheory:
         """A state about which nothing is known."""
         functions: dict[str, Callable[..., Term]] = {}
         for name, (arguments, value) in SIGNATURE.items():
-            if arguments:
-                functions[name] = z3.Function(name, *(self.sorts[sort] for sort in arguments), self.sorts[value])
-            else:
-                functions[name] = lambda constant=z3.Const(name, self.sorts[value]): constant
+            functions[name] = z3.Function(name, *(self.sorts[sort] for sort in arguments), self.sorts[value])
         return State(functions)
 
     def bounds(self, state: State) -> list[Term]:

@@ -70,7 +70,7 @@ def window(prover: Prover, name: str) -> list[Term]:
     """The integer arguments of a transition lie inside the finite theory's window."""
     arguments = prover.step(name).arguments
     sorts = prover.transitions[name].sorts
-    return [z3.And(0 <= a, a <= WINDOW) for a, sort in zip(arguments, sorts, strict=True) if sort == "Int"]
+    return [z3.And(a >= 0, a <= WINDOW) for a, sort in zip(arguments, sorts, strict=True) if sort == "Int"]
 
 
 def broken_without(axiom: str, timeout_s: float = TIMEOUT_S) -> list[Obligation]:
