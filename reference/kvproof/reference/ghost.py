@@ -60,6 +60,10 @@ class Ghost:
         past = self._history.get(block_id, [])
         return next((content for since, content in reversed(past) if since <= step), None)
 
+    def history(self, block_id: int) -> list[Content]:
+        """Everything that the block has held since the last committed step."""
+        return [content for _, content in self._history.get(block_id, []) if content is not None]
+
     def hold(self, block_id: int, content: Content | None, step: int) -> None:
         """From this step on, the current one, the block holds something else."""
         past = self._history.setdefault(block_id, [])

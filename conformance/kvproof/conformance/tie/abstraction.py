@@ -1,24 +1,28 @@
 """A world of the reference, read as a state of the abstract machine over plain Python values.
 
-Prefixes are tuples of tokens, keys and digests are bytes, holders are names, steps are counted from the last committed
-one. What the machine knows only to prove something (numberings of holders and copies, release times) gets any values
-that fit.
+Prefixes are tuples of tokens with what covers them, keys and digests are bytes, holders are names, steps are counted
+from the last committed one. What the machine knows only to prove something (numberings of holders and copies, release
+times) gets any values that fit.
 """
 
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from kvproof.conformance.world import World
+from kvproof.reference import request as reference
 from kvproof.reference.hashing import make_key, split_key
 from kvproof.reference.observation import BlockState
 from kvproof.spec.machine.state import CONSUMER, GHOST, INDEX, REFERENCES, REQUESTS, STEPS
 from kvproof.spec.machine.theory import PythonTheory, State, Term
-from kvproof.spec.vocabulary import COPY_PREFIX, NULL_BLOCK, GroupKind, Key, PoolConfig, Residency
+from kvproof.spec.vocabulary import COPY_PREFIX, NULL_BLOCK, ExtraKey, GroupKind, Key, PoolConfig, Residency
 
-Prefix = tuple[int, ...]
+Letter = tuple[int, tuple[tuple[int, bytes, int], ...]]
+"""A token with the extra keys that cover it."""
+
+Prefix = tuple[Letter, ...]
 
 NO_KEY: Key = b""
 """The key of a position that has no hash; no block has it."""
@@ -29,15 +33,12 @@ class Universe:
     """The finite scope of a comparison: all values of each sort that the two sides may speak of."""
 
     config: PoolConfig
+    prefixes: tuple[Prefix, ...]
+    """Every prefix of every text that a request of the scope can have, the empty one too."""
     digests: Mapping[Prefix, bytes]
-    """Every non-empty prefix of every text that a request of the scope can have, with its digest."""
+    """Those that have a hash, with it."""
     holders: tuple[str, ...]
     most_steps: int
-
-    @property
-    def prefixes(self) -> list[Prefix]:
-        """All prefixes, the empty one first."""
-        return [(), *self.digests]
 
     @property
     def keys(self) -> list[Key]:
@@ -75,20 +76,46 @@ class Universe:
 
     @property
     def _longest(self) -> int:
-        return max(map(len, self.digests), default=0)
+        return max(map(len, self.prefixes))
 
 
-def universe_of(world: World, texts: Iterable[Prefix], more_holders: Iterable[str] = ()) -> Universe:
-    """The universe of a world whose requests have prefixes of these texts."""
+def spell(tokens: Sequence[int], extra_keys: Sequence[ExtraKey]) -> Prefix:
+    """A text as a prefix: each token with the extra keys that cover it, and how far into them it is."""
+    return tuple(
+        (token, tuple(sorted((e.source, e.value, i - e.start) for e in extra_keys if _covers(e, i))))
+        for i, token in enumerate(tokens)
+    )
+
+
+def _covers(extra: ExtraKey, index: int) -> bool:
+    return extra.start <= index and (extra.end is None or index < extra.end)
+
+
+def universe_of(
+    world: World, more_requests: Iterable[reference.Request] = (), more_holders: Iterable[str] = ()
+) -> Universe:
+    """Everything that the world speaks of: its requests' texts, what its blocks hold, its keys and readers."""
+    h = world.config.hash_block_size
+    prefixes: dict[Prefix, None] = {(): None}
     digests: dict[Prefix, bytes] = {}
-    for text in texts:
-        digest = world.pool.hasher.seed_digest
-        for end in range(1, len(text) + 1):
-            digest = world.pool.hasher.extend(digest, text[end - 1 : end], end - 1, ())
-            digests[text[:end]] = digest
+    held = [content.prefix for b in range(world.config.num_blocks) for content in world.ghost.history(b)]
+    for prefix in (*held, *world.ghost.prefixes.values(), *world.ghost.served.values()):
+        text = spelled(prefix)
+        prefixes.update(dict.fromkeys(text[:end] for end in range(len(text) + 1)))
+        digests.update({text[:end]: prefix.hash_at(end) for end in range(h, len(text) + 1, h)})
+    for request in (*world.requests.values(), *more_requests):
+        text = spell(request.tokens, request.extra_keys)
+        prefixes.update(dict.fromkeys(text[:end] for end in range(len(text) + 1)))
+        digests.update({text[:end]: request.hashes[end // h - 1] for end in range(h, len(text) + 1, h)})
     known = {holder for block in world.state.blocks for holder, _ in block.holders}
-    holders = tuple(sorted({*world.requests, *known, *more_holders}))
-    return Universe(world.config, digests, holders, world.state.steps.open + 1)
+    waiting = {name for pair in world.state.steps.depends for name in pair[:2]}
+    holders = tuple(sorted({*world.requests, *known, *waiting, *more_holders}))
+    return Universe(world.config, tuple(prefixes), digests, holders, world.state.steps.open + 1)
+
+
+def spelled(prefix: reference.Prefix) -> Prefix:
+    """A prefix of the reference."""
+    return spell(prefix.tokens[: prefix.length], prefix.extra_keys)
 
 
 def abstract(world: World, universe: Universe) -> State:
@@ -196,11 +223,11 @@ def _steps(world: World) -> dict[str, Callable[..., Term]]:
 
 
 def _requests(world: World) -> dict[str, Callable[..., Term]]:
-    requests = world.requests
-    texts = {name: tuple(request.tokens) for name, request in requests.items()}
+    requests, h = world.requests, world.config.hash_block_size
+    texts = {name: spell(request.tokens, request.extra_keys) for name, request in requests.items()}
 
     def hash_at(r: str, n: int) -> bytes | None:
-        return requests[r].hash_at(n) if r in requests and n > 0 else None
+        return requests[r].hash_at(n) if r in requests and n > 0 and n % h == 0 else None
 
     return {
         "text": lambda r: texts.get(r, ()),
@@ -213,16 +240,18 @@ def _ghost(world: World) -> dict[str, Callable[..., Term]]:
     ghost, committed = world.ghost, world.pool.last_committed_step
     attached = {(b, holder): ahead for b, block in enumerate(world.state.blocks) for holder, ahead in block.attached}
 
+    readers = {reader: spelled(prefix) for reader, prefix in ghost.served.items()}
+
     def content(b: int, i: int) -> Prefix:
         found = ghost.content_after(b, committed + i)
-        return found.prefix.spelled if found is not None else ()
+        return spelled(found.prefix) if found is not None else ()
 
     def content_group(b: int, i: int) -> int:
         found = ghost.content_after(b, committed + i)
         return found.group if found is not None else 0
 
     def served(b: int, r: str, p: Prefix) -> bool:
-        return (b, r) in ghost.served and ghost.served[b, r].spelled == p
+        return (b, r) in readers and readers[b, r] == p
 
     return {
         "content": content,
@@ -234,7 +263,10 @@ def _ghost(world: World) -> dict[str, Callable[..., Term]]:
 
 
 def _consumer(world: World) -> dict[str, Callable[..., Term]]:
-    holders = {key: [b for b in blocks if _has_committed(world.state.blocks[b], key)] for key, blocks in world.state.index.items()}
+    holders = {
+        key: [b for b in blocks if _has_committed(world.state.blocks[b], key)]
+        for key, blocks in world.state.index.items()
+    }
     counted = world.mirror.resident if world.config.residency is Residency.PER_COPY else None
 
     def copies(k: Key) -> int:
@@ -266,7 +298,16 @@ def tabulate(state: State, universe: Universe) -> State:
     Python evaluates what a formula mentions whether it matters or not, so a function must answer outside its domain
     too; what it answers there is of no consequence.
     """
-    anything: dict[str, Term] = {"Int": 0, "Bool": False, "B": NULL_BLOCK, "R": "", "K": NO_KEY, "P": (), "G": 0, "D": b""}
+    anything: dict[str, Term] = {
+        "Int": 0,
+        "Bool": False,
+        "B": NULL_BLOCK,
+        "R": "",
+        "K": NO_KEY,
+        "P": (),
+        "G": 0,
+        "D": b"",
+    }
     tabulated = {
         name: _table(getattr(state, name), [list(universe.values(sort)) for sort in sorts], anything[value])
         for name, (sorts, value) in CHANGING.items()

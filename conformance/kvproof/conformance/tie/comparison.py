@@ -18,7 +18,7 @@ def observed(s: State, universe: Universe) -> Observed:
         **_steps(s, universe),
         **_content(s, universe),
         **_consumer(s, universe),
-        "requests": {r: _request(s, r) for r in universe.holders if s.is_request(r)},
+        "requests": {r: _request(s, r, universe) for r in universe.holders if s.is_request(r)},
     }
 
 
@@ -90,5 +90,6 @@ def _consumer(s: State, universe: Universe) -> Observed:
     return seen
 
 
-def _request(s: State, r: str) -> object:
-    return s.text(r), s.hashed(r), [s.hash_at(r, n) for n in range(1, s.hashed(r) + 1)]
+def _request(s: State, r: str, universe: Universe) -> object:
+    h = universe.config.hash_block_size
+    return s.text(r), s.hashed(r), [s.hash_at(r, n) for n in range(h, s.hashed(r) + 1, h)]

@@ -6,7 +6,7 @@ to a step stands between the beginning and the commit of one of its own.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 from kvproof.conformance.operations import (
     Allocate,
@@ -23,13 +23,18 @@ from kvproof.conformance.operations import (
     Truncate,
     Write,
 )
-from kvproof.conformance.tie.abstraction import Universe, tabulate
+from kvproof.conformance.tie.abstraction import Prefix, Universe, spell, tabulate
+from kvproof.conformance.tie.situations import situation
 from kvproof.conformance.world import World
+from kvproof.reference import Request
 from kvproof.spec.machine.theory import State, Term
-from kvproof.spec.machine.transitions import PARTS, TRANSITIONS
+from kvproof.spec.machine.transitions import PARTS, TRANSITIONS, Run
 from kvproof.spec.vocabulary import COPY_PREFIX, NULL_BLOCK, CommitMode, Key
 
-MACHINE = {transition.name: transition.run for transition in (*TRANSITIONS, *PARTS)}
+Machine = Mapping[str, Run]
+
+MACHINE: Machine = {transition.name: transition.run for transition in (*TRANSITIONS, *PARTS)}
+"""Every transition, and part of one, by name."""
 
 
 class Refused(Exception):
@@ -37,29 +42,30 @@ class Refused(Exception):
 
 
 class Fold:
-    """Runs transitions one after the other from a state; `taken` names them with what they met."""
+    """Runs transitions of a machine one after the other from a tabulated state; `met` says what they met there."""
 
-    def __init__(self, state: State, universe: Universe) -> None:
-        self.state = tabulate(state, universe)
-        self.taken: list[str] = []
-        self._universe = universe
+    def __init__(self, machine: Machine, state: State, universe: Universe) -> None:
+        self.state = state
+        self.universe = universe
+        self.met: list[str] = []
+        self._machine = machine
         self._theory = universe.theory()
 
     def take(self, name: str, *arguments: Term) -> None:
         """Run one transition; raises `Refused` if its guard does not hold."""
-        guard, after = MACHINE[name](self._theory, self.state, *arguments)
+        guard, after = self._machine[name](self._theory, self.state, *arguments)
         if not guard:
             raise Refused(name)
-        self.taken.append(name)
-        self.state = tabulate(after, self._universe)
+        self.met.append(f"{name}: {situation(name, self.state, self.universe, arguments)}")
+        self.state = tabulate(after, self.universe)
 
     def due(self) -> list[tuple[Key, int]]:
         """The entries that the next commit publishes."""
         s = self.state
         return [
             (k, b)
-            for k in self._universe.keys
-            for b in range(self._universe.config.num_blocks)
+            for k in self.universe.keys
+            for b in range(self.universe.config.num_blocks)
             if s.entry(k, b) and not s.committed(k, b) and s.ready(k, b) == s.done() + 1
         ]
 
@@ -76,28 +82,31 @@ class Fold:
             self.take("free", dst, holder)
 
     def free(self, blocks: Sequence[int], holder: str) -> None:
-        """Release those with a key in the order given, then those without one backwards: so they stand in that order."""
-        keyed = [b for b in blocks if any(self.state.entry(k, b) for k in self._universe.keys)]
+        """Release those with a key in the order given, then the others backwards, so that they stand in that order."""
+        keyed = [b for b in blocks if any(self.state.entry(k, b) for k in self.universe.keys)]
         for block in keyed:
             self.take("free", block, holder)
         for block in reversed([b for b in blocks if b not in keyed]):
             self.take("free", block, holder)
 
 
-def fold(operation: Operation, world: World, universe: Universe, start: State) -> Fold:
-    """What the machine does for an operation of the pool in the world's state; raises `Refused`."""
-    run = Fold(start, universe)
+def fold(operation: Operation, world: World, opened: State, start: State, universe: Universe, machine: Machine) -> Fold:
+    """What the machine does for an operation of the pool in the world's state; raises `Refused`.
+
+    `start` is that state, `opened` the same with a step begun, which in immediate mode comes before most operations.
+    """
     immediate = world.config.commit is CommitMode.IMMEDIATE
-    steps = immediate and isinstance(operation, _OF_A_STEP)
-    if steps:
-        run.take("begin_step")
+    in_step = immediate and isinstance(operation, OF_A_STEP)
+    run = Fold(machine, opened if in_step else start, universe)
     _operate(run, operation, world, immediate)
-    if steps:
+    if in_step:
         run.commit()
     return run
 
 
-_OF_A_STEP = (Allocate, Touch, Write, CachePartialBlock, CacheFullBlocks, Move, Copy)
+OF_A_STEP = (Allocate, Touch, Write, CachePartialBlock, CacheFullBlocks, Move, Copy)
+TRANSITIONS_OF = (*OF_A_STEP, Free, Evict, Reset, Append, Truncate)
+"""The operations that the machine has transitions for."""
 
 
 def _operate(run: Fold, operation: Operation, world: World, immediate: bool) -> None:
@@ -105,12 +114,14 @@ def _operate(run: Fold, operation: Operation, world: World, immediate: bool) -> 
         case Allocate(holder=holder, n=n):
             for _ in range(n):
                 run.take("allocate", _front(run, world), holder)
+        case Touch(block=0):
+            pass  # touching the null block does nothing
         case Touch(holder=holder, block=block, key=ref):
             run.take("touch", block, holder, world.key(ref))
         case Free(holder=holder, blocks=blocks):
             run.free([block for block in blocks if block != NULL_BLOCK], holder or "")
         case Write(request=name, block=block, position=position, group=group):
-            run.take("write", block, name, tuple(world.requests[name].tokens[:position]), group)
+            run.take("write", block, name, text_of(world, name)[:position], group)
         case CachePartialBlock(request=name, block=block, position=position, group=group, replace=replace):
             run.take("register", block, name, position, group, replace)
         case CacheFullBlocks():
@@ -125,13 +136,24 @@ def _operate(run: Fold, operation: Operation, world: World, immediate: bool) -> 
         case Reset():
             run.take("reset")
         case Append(request=name, tokens=tokens):
-            text = (*world.requests[name].tokens, *tokens)
+            text = spell([*world.requests[name].tokens, *tokens], world.requests[name].extra_keys)
             run.take("append", name, text, _hashed(world, text))
         case Truncate(request=name, num_tokens=kept):
-            text = tuple(world.requests[name].tokens[:kept])
+            text = text_of(world, name)[:kept]
             run.take("truncate", name, text, _hashed(world, text))
         case _:
             raise TypeError(f"{operation!r} changes nothing, so the machine has no transition for it")
+
+
+def text_of(world: World, name: str) -> Prefix:
+    """The request's text."""
+    return spell(world.requests[name].tokens, world.requests[name].extra_keys)
+
+
+def appended(world: World, name: str, tokens: Sequence[int]) -> Request:
+    """A new request with the text that this one has after appending tokens."""
+    request = world.requests[name]
+    return Request(name, [*request.tokens, *tokens], request.hasher, request.extra_keys)
 
 
 def _front(run: Fold, world: World) -> int:
@@ -141,7 +163,7 @@ def _front(run: Fold, world: World) -> int:
     return min(free, key=run.state.place)
 
 
-def _hashed(world: World, text: Sequence[int]) -> int:
+def _hashed(world: World, text: Prefix) -> int:
     h = world.config.hash_block_size
     return len(text) // h * h
 
@@ -160,15 +182,13 @@ def _move(run: Fold, world: World, src: int, dst: int, immediate: bool) -> None:
     if not immediate:
         writer = world.state.blocks[dst].writer or ""
         if not run.state.holds(src, writer):
-            if run.state.is_free(src):
-                raise NotImplementedError
             run.take("retain", src, writer)
 
 
 def _copy(run: Fold, world: World, src: int, dst: int, holder: str, immediate: bool) -> None:
     s = run.state
     source = s.now() - 1
-    prefix = next((p for p in world_prefixes(run) if s.served(src, holder, p)), s.content(src, source))
+    prefix = next((p for p in run.universe.prefixes if s.served(src, holder, p)), s.content(src, source))
     run.take("copy", src, dst, holder, prefix)
     if not immediate:
         name = next_copy_name(world)
@@ -176,14 +196,6 @@ def _copy(run: Fold, world: World, src: int, dst: int, holder: str, immediate: b
         run.take("retain", dst, name)
 
 
-def world_prefixes(run: Fold) -> list[tuple[int, ...]]:
-    """The prefixes of the fold's universe."""
-    return run._universe.prefixes
-
-
 def next_copy_name(world: World) -> str:
     """The name that the pool will give to its next copy."""
     return f"{COPY_PREFIX}pool:{world.pool.copies_made + 1}"
-
-
-Step = Callable[[Fold], None]
