@@ -8,9 +8,13 @@ from contextlib import contextmanager
 import pytest
 
 from kvproof.reference import BlockPool, EventMirror, Ghost, Request, check_invariants
+from kvproof.reference.ghost import Content
+from kvproof.reference.index import Registration
+from kvproof.reference.request import Prefix
 from kvproof.spec.errors import PoolError
 from kvproof.spec.events import Event, PrefixHash, Removed
 from kvproof.spec.vocabulary import (
+    CommitMode,
     ExtraKey,
     GroupConfig,
     GroupKind,
@@ -48,8 +52,9 @@ class Rig:
         holders: HolderMode = HolderMode.NAMED,
         algorithm: HashAlgorithm = HashAlgorithm.SHA256,
         seed: bytes | None = None,
+        commit: CommitMode = CommitMode.IMMEDIATE,
     ) -> None:
-        self.config = PoolConfig(blocks, h, groups or (ATTENTION,), algorithm, seed, residency, holders)
+        self.config = PoolConfig(blocks, h, groups or (ATTENTION,), algorithm, seed, residency, holders, commit)
         self.ghost = Ghost()
         self.pool = BlockPool(self.config, self.ghost)
         self.mirror = EventMirror(self.config, self.pool.hasher)
@@ -86,6 +91,16 @@ class Rig:
             self.pool.write(request, block, (slot + 1) * size, group)
         self.pool.cache_full_blocks(request, table, 0, slots, group)
         return table
+
+    def list_key(self, request: Request, block: int, position: int, group: int = 0) -> None:
+        """Enter a key into the index behind the pool's back, as if it had been committed long ago."""
+        registration = Registration(request.request_id, Prefix(request, position), group, 0)
+        self.pool._index.reserve(registration, block, self.pool.last_committed_step)
+        self.pool._index.set_ready(registration.key, block)
+
+    def overwrite(self, block: int, content: Content | None) -> None:
+        """Let a block hold something else, behind the pool's back."""
+        self.ghost.hold(block, content, self.pool.last_committed_step)
 
     def keys_of(self, block: int) -> list[Key]:
         return [key for key, _ in self.pool.observe().blocks[block].keys]
