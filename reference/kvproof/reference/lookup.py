@@ -80,7 +80,7 @@ class Lookup(PoolCore):
 
     def _hit(self, key: Key) -> Hit:
         block = self._index.first_block(key, self._index.is_servable)
-        pending = self._index.first_block(key, self._index.contains)
+        pending = self._index.first_block(key, self._outlives_the_commits)
         reserved = writer = None
         if block is None:
             reserved = self._index.first_block(key, self._is_attachable)
@@ -98,6 +98,13 @@ class Lookup(PoolCore):
         group = self.config.groups[status.reservation.group]
         full = group.kind is GroupKind.FULL_ATTENTION and is_full(status.reservation.position, group.block_size)
         return full and self._blocks[block_id].writer == status.reservation.owner
+
+    def _outlives_the_commits(self, key: Key, block_id: int) -> bool:
+        """Whether the block has the key and will have it when all that is reserved is committed (STEP-UPGRADE-2)."""
+        if not self._index.is_committed(key, block_id):
+            return self._index.contains(key, block_id)
+        longest = max(self._index.keys_of(block_id), key=self._index.position_of)
+        return not self._index.is_reserved(longest, block_id)
 
     def _is_full_key(self, key: Key, block: KVCacheBlock) -> bool:
         assert block.group is not None, "a block with a key has a group"
