@@ -12,7 +12,7 @@ from kvproof.reference.request import Prefix, Request
 from kvproof.reference.steps import CopyInFlight
 from kvproof.reference.validate import check_int
 from kvproof.spec.errors import ContentConflict, InvalidBlock, NotCached, NotOwner
-from kvproof.spec.vocabulary import CommitMode, GroupKind, Holder
+from kvproof.spec.vocabulary import POOL_COPY_PREFIX, CommitMode, GroupKind, Holder
 
 
 class ContentOperations(Registering):
@@ -94,7 +94,8 @@ class ContentOperations(Registering):
 
     def _retain_for_copy(self, src: KVCacheBlock, dst: KVCacheBlock) -> None:
         """Both ends stay referenced, under a name of the pool's own, until the step is committed (STEP-COPY-2)."""
-        name = self._steps.next_copy_name()
+        name = f"{POOL_COPY_PREFIX}{src.block_id}:{dst.block_id}"
         for block in (src, dst):
-            block.add_holder(name, None)
+            if name not in block.holders:  # the same copy may be queued twice
+                block.add_holder(name, None)
         self._steps.queue(CopyInFlight(src.block_id, dst.block_id, name))

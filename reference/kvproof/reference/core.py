@@ -24,7 +24,16 @@ from kvproof.spec.errors import (
     NoOpenStep,
     NotReferenced,
 )
-from kvproof.spec.vocabulary import GROUP_ID_BYTES, NULL_BLOCK, CommitMode, Holder, HolderMode, Key, PoolConfig
+from kvproof.spec.vocabulary import (
+    GROUP_ID_BYTES,
+    NULL_BLOCK,
+    POOL_COPY_PREFIX,
+    CommitMode,
+    Holder,
+    HolderMode,
+    Key,
+    PoolConfig,
+)
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -157,9 +166,8 @@ class PoolCore:
         for key, block_id, status in due:
             if status.reservation is None:
                 self._index.set_ready(key, block_id)
-        for copy in self._steps.close():
-            for block_id in (copy.src, copy.dst):
-                self._release([self._blocks[block_id]], copy.holder)
+        for block_id, holder in self._steps.close():
+            self._release([self._blocks[block_id]], holder)
         if self.ghost is not None:
             self.ghost.commit(step)
 
@@ -201,7 +209,11 @@ class PoolCore:
 
     def _check_holder(self, holder: object) -> None:
         if self.config.holders is HolderMode.NAMED:
-            check_name("holder", holder)
+            name = check_name("holder", holder)
+            if self.config.commit is CommitMode.STEPS and name.startswith(POOL_COPY_PREFIX):
+                raise InvalidArgument(
+                    f"holder is {name!r}; names that begin with {POOL_COPY_PREFIX} are the pool's own"
+                )
         elif holder is not None:
             raise InvalidArgument(f"this pool's references are anonymous; holder must be None, not {holder!r}")
 

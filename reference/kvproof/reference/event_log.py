@@ -22,7 +22,7 @@ class EventLog:
         self._pending: list[Event] = []
         self._was_resident: dict[Resident, bool] = {}
         self._dropped: dict[Resident, None] = {}
-        self._published: list[tuple[Registration, int]] = []
+        self._published: list[Registration] = []
         self._unannounced: set[Key] = set()
         """Keys that the operation published and a consumer has not heard of yet."""
 
@@ -44,12 +44,13 @@ class EventLog:
         self._dropped[resident] = None
 
     def note_publication(self, registration: Registration, block_id: int) -> None:
-        """The operation is about to commit an entry."""
+        """The operation is about to commit an entry; it is news unless what it makes resident was so, or is by now."""
         resident = self._resident(registration.key, block_id)
-        resident_before = self._was_resident.setdefault(resident, self._is_resident(resident))
-        if not resident_before and not self._index.is_resident(registration.key):
+        if self._was_resident.setdefault(resident, self._is_resident(resident)) or self._is_resident(resident):
+            return
+        if not self._index.is_resident(registration.key):
             self._unannounced.add(registration.key)
-        self._published.append((registration, block_id))
+        self._published.append(registration)
 
     def note_clear(self) -> None:
         """The operation emptied the index."""
@@ -87,9 +88,7 @@ class EventLog:
     def _runs(self) -> list[list[Registration]]:
         """The publications that made something resident, split between calls and where a slot is missing."""
         runs: list[list[Registration]] = []
-        for new, block_id in self._published:
-            if self._was_resident[self._resident(new.key, block_id)]:
-                continue
+        for new in self._published:
             if runs and self._follows(runs[-1][-1], new):
                 runs[-1].append(new)
             else:

@@ -11,6 +11,7 @@ from kvproof.reference.observation import BlockState, EntryState, PoolState
 from kvproof.reference.pool import BlockPool
 from kvproof.reference.positions import is_full, slot_of
 from kvproof.reference.request import Prefix, Request
+from kvproof.spec.events import PrefixHash
 from kvproof.spec.vocabulary import COPY_PREFIX, NULL_BLOCK, GroupKind, Holder, HolderMode, Key, Residency
 
 
@@ -117,12 +118,17 @@ def _check_steps(pool: BlockPool, state: PoolState) -> None:
             _check_entry(block_id, block, entry, steps.open)
         for holder, ahead in block.attached:
             _check_attached(block_id, block, holder, ahead, state)
+        for holder, served in block.holders:
+            if served is not None:
+                _check_reader(pool, block_id, block, holder, served)
 
 
 def _check_entry(block_id: int, block: BlockState, entry: EntryState, open_steps: int) -> None:
     what = f"block {block_id}, position {entry.position}"
     _require(0 <= entry.ahead <= open_steps, "INV-STATUS-1", f"{what}: ready {entry.ahead} commits from now")
     _require(entry.ahead > 0 or entry.owner is None, "INV-STATUS-1", f"{what}: reserved in a committed step")
+    born = block.age <= entry.ahead
+    _require(born, "INV-STATUS-1", f"{what}: ready {entry.ahead} commits from now, but the block is of a later step")
     if entry.ahead > 0:
         _require(block.ref_cnt > 0, "INV-RESERVED-1", f"{what}: not ready, and nobody references the block")
     if entry.owner is not None:
@@ -134,11 +140,21 @@ def _check_entry(block_id: int, block: BlockState, entry: EntryState, open_steps
 def _check_attached(block_id: int, block: BlockState, holder: Holder, ahead: int, state: PoolState) -> None:
     what = f"{holder!r} attached to block {block_id}"
     reads = any(name == holder and served is not None for name, served in block.holders)
-    _require(reads and block.writer != holder, "INV-SERVED-2", f"{what} and reads nothing of it")
+    _require(reads, "INV-SERVED-2", f"{what} and reads nothing of it")
     _require(0 < ahead <= state.steps.open, "INV-STEPS-1", f"{what} for a step that is not open")
     needs = [until for reader, writer, until in state.steps.depends if (reader, writer) == (holder, block.writer)]
     depends = block.writer is None or any(until >= ahead for until in needs)
     _require(depends, "INV-DEPENDS-1", f"{what} and does not depend on {block.writer!r}")
+
+
+def _check_reader(pool: BlockPool, block_id: int, block: BlockState, holder: Holder, served: PrefixHash) -> None:
+    what = f"{holder!r} was served position {served.position} of block {block_id}"
+    _require(block.writer != holder, "INV-SERVED-2", f"{what}, which it writes")
+    _require(block.group is not None, "INV-SERVED-2", f"{what}, which never had a key")
+    slot = slot_of(served.position, pool.config.groups[block.group or 0].block_size)
+    _require(slot == block.slot, "INV-SERVED-2", f"{what}, which is slot {block.slot}")
+    alive = block.age <= dict(block.attached).get(holder, 0)
+    _require(alive, "INV-SERVED-2", f"{what}, which was allocated in a later step")
 
 
 def _check_soundness(pool: BlockPool, state: PoolState) -> None:

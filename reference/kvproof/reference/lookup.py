@@ -7,7 +7,6 @@ from dataclasses import dataclass
 
 from kvproof.reference.block import KVCacheBlock
 from kvproof.reference.core import PoolCore, operation
-from kvproof.reference.hashing import split_key
 from kvproof.reference.observation import BlockState, EntryState, PoolState, StepState
 from kvproof.reference.positions import is_full
 from kvproof.reference.validate import check_list
@@ -81,19 +80,31 @@ class Lookup(PoolCore):
 
     def _hit(self, key: Key) -> Hit:
         block = self._index.first_block(key, self._index.is_servable)
-        pending = self._index.first_block(key, self._index.contains)
+        pending = self._index.first_block(key, self._outlives_the_commits)
         reserved = writer = None
-        if block is None and self._may_attach(key):
-            reserved = self._index.first_block(key, self._index.is_reserved)
+        if block is None:
+            reserved = self._index.first_block(key, self._is_attachable)
             writer = None if reserved is None else self._blocks[reserved].writer
         return Hit(block, reserved, writer, pending)
 
-    def _may_attach(self, key: Key) -> bool:
-        """Whether readers of one batch may share the key while it is reserved: a full key of full attention."""
-        group, _ = split_key(key)
-        if not self._index.blocks_of(key) or self.config.groups[group].kind is not GroupKind.FULL_ATTENTION:
+    def _is_attachable(self, key: Key, block_id: int) -> bool:
+        """Whether readers of one batch may share the reserved key: a full key of full attention, with its writer.
+
+        What moved is with a copy, which reads its source before the step: a reader would depend on both.
+        """
+        status = self._index.unready(key, block_id)
+        if status is None or status.reservation is None:
             return False
-        return is_full(self._index.position_of(key), self.config.groups[group].block_size)
+        group = self.config.groups[status.reservation.group]
+        full = group.kind is GroupKind.FULL_ATTENTION and is_full(status.reservation.position, group.block_size)
+        return full and self._blocks[block_id].writer == status.reservation.owner
+
+    def _outlives_the_commits(self, key: Key, block_id: int) -> bool:
+        """Whether the block has the key and will have it when all that is reserved is committed (STEP-UPGRADE-2)."""
+        if not self._index.is_committed(key, block_id):
+            return self._index.contains(key, block_id)
+        longest = max(self._index.keys_of(block_id), key=self._index.position_of)
+        return not self._index.is_reserved(longest, block_id)
 
     def _is_full_key(self, key: Key, block: KVCacheBlock) -> bool:
         assert block.group is not None, "a block with a key has a group"

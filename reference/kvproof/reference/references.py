@@ -75,7 +75,7 @@ class References(PoolCore):
     def _check_releases(
         self, blocks: Sequence[KVCacheBlock], holder: Holder | None, taken_back: frozenset[Holder]
     ) -> None:
-        """Every release is covered, and none leaves an entry behind that is not ready (STEP-FREE-1).
+        """Every release is covered; none leaves an unready entry or ends a copy too early (STEP-FREE-1, STEP-COPY-2).
 
         Entries that `taken_back` reserved do not count: their rollback comes first.
         """
@@ -84,6 +84,8 @@ class References(PoolCore):
             self._check_held(block, holder)
             if releases[block.block_id] > (1 if holder is not None else block.ref_cnt):
                 raise NotReferenced(f"block {block.block_id} is released more often than it is held")
+            if holder is not None and (block.block_id, holder) in self._steps.kept:
+                raise NotCommitted(f"block {block.block_id} is an end of the copy {holder!r}; commit its step first")
             self._check_finished(block, holder, releases[block.block_id] == block.ref_cnt, taken_back)
 
     def _check_finished(

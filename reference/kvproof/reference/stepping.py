@@ -46,10 +46,10 @@ class Stepping(References, Lookup):
         if holder.startswith(COPY_PREFIX):
             raise InvalidArgument(f"{holder!r} is a copy; only requests attach")
         status = self._index.unready(key, block_id)
-        if status is None or status.reservation is None or not self._may_attach(key) or block.writer is None:
+        if status is None or status.reservation is None or not self._is_attachable(key, block_id):
             raise NotCached(f"block {block_id} has no full key {key.hex()} of full attention reserved; look again")
         self._add_reader(block, key, holder)
-        self._steps.attach(block_id, holder, block.writer, status.step)
+        self._steps.attach(block_id, holder, status.reservation.owner, status.step)
 
     @operation
     def rollback(self, requests: Sequence[Holder]) -> list[Holder]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
-from kvproof.spec.vocabulary import COPY_PREFIX, Holder
+from kvproof.spec.vocabulary import Holder
 
 
 @dataclass(frozen=True, slots=True)
@@ -15,6 +15,11 @@ class CopyInFlight:
     src: int
     dst: int
     holder: Holder
+
+    @property
+    def ends(self) -> tuple[tuple[int, Holder], tuple[int, Holder]]:
+        """The references that it keeps, the source's first."""
+        return (self.src, self.holder), (self.dst, self.holder)
 
 
 @dataclass(slots=True)
@@ -31,9 +36,10 @@ class StepLedger:
     """(block id, reader) -> the open step whose reserved key the reader attached."""
     depends: dict[tuple[Holder, Holder], int] = field(default_factory=dict)
     """(reader, writer) -> the latest open step whose reserved key the reader attached."""
-    copies_made: int = 0
     copies: dict[int, list[CopyInFlight]] = field(default_factory=dict)
     """open step -> its copies in queued order."""
+    kept: dict[tuple[int, Holder], int] = field(default_factory=dict)
+    """(block id, holder) -> how many copies of open steps keep this reference."""
 
     def begin(self) -> int:
         """Open the next step."""
@@ -55,14 +61,11 @@ class StepLedger:
         self.attached[block_id, reader] = step
         self.depends[reader, writer] = max(step, self.depends.get((reader, writer), 0))
 
-    def next_copy_name(self) -> Holder:
-        """A name for the holder of a copy that the pool keeps itself."""
-        self.copies_made += 1
-        return f"{COPY_PREFIX}pool:{self.copies_made}"
-
     def queue(self, copy: CopyInFlight) -> None:
         """The copy belongs to the current step."""
         self.copies.setdefault(self.current, []).append(copy)
+        for end in copy.ends:
+            self.kept[end] = self.kept.get(end, 0) + 1
 
     def dependents(self, requests: Iterable[Holder]) -> list[Holder]:
         """The requests and everyone who depends on one of them, directly or through others, in the order found."""
@@ -80,13 +83,13 @@ class StepLedger:
         self.depends = {pair: step for pair, step in self.depends.items() if pair[0] not in gone}
         return taken_back
 
-    def close(self) -> list[CopyInFlight]:
-        """The next step is committed; its copies are done."""
+    def close(self) -> list[tuple[int, Holder]]:
+        """The next step is committed, its copies are done; the references that no copy keeps any more, in order."""
         self.committed += 1
         self.admitted.pop(self.committed, None)
         self.attached = {claim: step for claim, step in self.attached.items() if step > self.committed}
         self.depends = {pair: step for pair, step in self.depends.items() if step > self.committed}
-        return self.copies.pop(self.committed, [])
+        return [end for copy in self.copies.pop(self.committed, []) for end in copy.ends if self._let_go(end)]
 
     def clone(self) -> StepLedger:
         """An independent copy."""
@@ -97,6 +100,14 @@ class StepLedger:
             {step: dict(requests) for step, requests in self.admitted.items()},
             dict(self.attached),
             dict(self.depends),
-            self.copies_made,
             {step: list(copies) for step, copies in self.copies.items()},
+            dict(self.kept),
         )
+
+    def _let_go(self, end: tuple[int, Holder]) -> bool:
+        """One copy less keeps the reference; whether it was the last one."""
+        self.kept[end] -= 1
+        if self.kept[end]:
+            return False
+        del self.kept[end]
+        return True

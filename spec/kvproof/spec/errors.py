@@ -69,7 +69,7 @@ class OutOfOrder(PoolError):
 
 
 class NotCommitted(PoolError):
-    """The block has entries whose step is not committed yet."""
+    """The block has entries whose step is not committed yet, or is an end of a copy of such a step."""
 
 
 class ConcurrentUse(PoolError):

@@ -68,6 +68,9 @@ class CommitMode(Enum):
 COPY_PREFIX = "copy:"
 """A holder whose name begins so is a copy in progress; every other holder is a request."""
 
+POOL_COPY_PREFIX = "copy:pool:"
+"""With commit=steps these names are the pool's own: under them it keeps the ends of its copies (STEP-COPY-2)."""
+
 
 class ExtraKeySource(IntEnum):
     """Where an extra key comes from; the tag keeps two sources from colliding (HASH-EXTRA-2)."""
