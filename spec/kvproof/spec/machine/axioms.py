@@ -7,6 +7,38 @@ from kvproof.spec.machine.theory import State, Term, Theory
 HASH_AXIOMS = ("a key tells its group", "a key tells its prefix")
 """The axioms that say that the hash is injective."""
 
+IN_WORDS = {
+    "prefix is reflexive": "Every text is a prefix of itself.",
+    "prefix is antisymmetric": "Two texts that are prefixes of each other are the same.",
+    "prefix is transitive": "A prefix of a prefix is a prefix.",
+    "prefixes of one text are nested": "Of two prefixes of one text, one is a prefix of the other.",
+    "the empty prefix": "The empty text has no token and is a prefix of every text.",
+    "a proper prefix is shorter": "A prefix that is not the whole text has fewer tokens.",
+    "the common prefix is a prefix": "Two texts have a common prefix,",
+    "the common prefix is the longest": "and it is the longest one.",
+    "first(p, n) has n tokens of p": "A text of at least n tokens has a prefix of n tokens,",
+    "first(p, n) depends on n tokens": "which is the same for every text that begins alike.",
+    "a key tells its group": "Keys of different groups are different.",
+    "a key tells its prefix": "Keys of different prefixes are different: the hash has no collisions.",
+    "block sizes are positive": "Every group has a positive block size.",
+    "a recurrent group is not full attention": "A group is of one kind.",
+    "a position lies in its slot": "Every position after 0 lies in the slot that it is said to lie in,",
+    "slots do not overlap": "and so does every position of this slot.",
+}
+"""Every assumption in a sentence."""
+
+OF_THE_ENGINE = {
+    "operations are atomic": "One operation runs at a time, on one pool with one owner: what happens between the "
+    "beginning and the end of an operation is seen by nobody.",
+    "a write leaves what it says": "What the engine declares to write into a block is the KV of these tokens, and all "
+    "of it; nothing else writes into blocks.",
+    "steps run in order": "What the forward pass of a step writes is there when the step is committed, and a copy "
+    "reads its source as it was before the step's forward pass.",
+    "keys are taken from the request": "A block is registered under the request's own hashes, of the tokens that the "
+    "request has; extra keys (adapter, salt, media) are part of the text.",
+}
+"""What the proofs take for granted of whoever uses the pool."""
+
 
 def axioms(t: Theory, s: State) -> dict[str, Term]:
     """Every assumption by name."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from kvproof.spec.machine.immediate import COMPOSITIONS, IN_IMMEDIATE_MODE, is_settled
+from kvproof.spec.machine.immediate import COMMIT, IMMEDIATE, is_settled
 from kvproof.spec.machine.theory import State, Term, Theory
 from kvproof.spec.machine.transitions import has_key, is_due, is_full, is_servable, is_superseded
 
@@ -291,14 +291,14 @@ def _shorter_key_is_added(t: Theory, s: State, u: State, b: Term, r: Term, n: Te
     return t.implies(t.all_of(t.no(replace), below, t.no(full)), added)
 
 
-def _full_keys_are_alone(t: Theory, s: State, u: State, b: Term, r: Term, n: Term, g: Term, replace: Term) -> Term:
+def _full_keys_are_alone_unless_open(t: Theory, s: State, u: State) -> Term:
     def alone(k: Term, c: Term) -> Term:
         return t.every("K", lambda j: t.implies(u.entry(j, c), j == k))
 
     def full(k: Term, c: Term) -> Term:
         return t.all_of(u.entry(k, c), is_full(t, u, u.group(c), u.key_prefix(k)))
 
-    return t.every("K B", lambda k, c: t.implies(full(k, c), alone(k, c)))
+    return t.implies(u.done() == u.now(), t.every("K B", lambda k, c: t.implies(full(k, c), alone(k, c))))
 
 
 def _truncated_hashes_are_gone(t: Theory, s: State, u: State, r: Term, p: Term, n: Term) -> Term:
@@ -413,7 +413,7 @@ FACTS = (
     ),
     Fact(
         "STEP-COMMIT-2",
-        "commit",
+        COMMIT.name,
         "The commit of the next step never gets stuck: it drops, publishes or closes.",
         _goes_on,
     ),
@@ -427,12 +427,11 @@ FACTS = (
     *(
         Fact(
             "STEP-IMMEDIATE-1",
-            composition.name,
-            "Begun, done and committed at once, never refused, and every entry is committed and ready again.",
+            operation.name,
+            "Done in a step of its own, it is never refused for that, and every entry is committed and ready again.",
             _is_done_at_once,
         )
-        for composition in COMPOSITIONS
-        if composition.name.startswith(IN_IMMEDIATE_MODE)
+        for operation in IMMEDIATE
     ),
     Fact(
         "REG-PARTIAL-3",
@@ -446,5 +445,10 @@ FACTS = (
         "A key below a longer partial one is added, and all stay.",
         _shorter_key_is_added,
     ),
-    Fact("INV-FULL-1", "immediate register", "A full key is the only key of its block.", _full_keys_are_alone),
+    Fact(
+        "INV-FULL-1",
+        "close_step",
+        "With the last open step closed, a full key is the only key of its block.",
+        _full_keys_are_alone_unless_open,
+    ),
 )

@@ -1,8 +1,8 @@
 """Immediate mode: every operation of the pool stands between the beginning and the commit of a step of its own.
 
-Its operations are compositions of the machine's transitions. Their guards are what the pool layer asks of its caller, no
-more; `refused` in the state after them says whether one of the transitions was refused all the same. That this never
-happens is proved in `facts`.
+Its operations are compositions of the machine's transitions. Their guards are what the pool layer asks of its caller,
+no more; `refused` in the state after them says whether one of the transitions was refused all the same. That this
+never happens is proved in `facts`.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ Precondition = Callable[..., Term]
 """(theory, state, what the transition asks in a step that has just begun, its arguments) -> what the pool asks"""
 
 IN_IMMEDIATE_MODE = "immediate "
-"""How the names of the compositions begin."""
+"""How the names of the operations of immediate mode begin."""
 
 
 def is_settled(t: Theory, s: State) -> Term:
@@ -41,7 +41,7 @@ def is_settled(t: Theory, s: State) -> Term:
 
 
 def compositions(transitions: Collection[Transition], parts: Collection[Transition]) -> tuple[Transition, ...]:
-    """The commit of a step and the operations of immediate mode, made of these transitions and parts of transitions."""
+    """The commit of a step, then the operations of immediate mode, made of these transitions and parts of them."""
     machine = {transition.name: transition.run for transition in (*transitions, *parts)}
     sorts = {transition.name: transition.sorts for transition in (*transitions, *parts)}
     return (
@@ -68,9 +68,11 @@ def _commit(machine: Machine) -> Run:
             allowed, _ = machine["publish"](t, s, k, b)
             return allowed
 
-        closable, _ = machine["close_step"](t, s)
-        goes_on = t.any_of(t.some("K K B", can_drop), t.some("K B", can_publish), closable)
-        return is_open(t, s), s.but(refused=lambda: t.no(goes_on))
+        def stuck() -> Term:
+            closable, _ = machine["close_step"](t, s)
+            return t.no(t.any_of(t.some("K K B", can_drop), t.some("K B", can_publish), closable))
+
+        return is_open(t, s), s.but(refused=stuck)
 
     return run
 
@@ -149,3 +151,4 @@ _ASKED: dict[str, Precondition] = {
 
 
 COMPOSITIONS = compositions(TRANSITIONS, PARTS)
+COMMIT, *IMMEDIATE = COMPOSITIONS

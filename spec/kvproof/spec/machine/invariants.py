@@ -60,7 +60,7 @@ def partition(t: Theory, s: State) -> Term:
 
 
 def counts_are_holders(t: Theory, s: State) -> Term:
-    """The holders of a block are numbered 0 .. ref_cnt - 1, each once."""
+    """A block's reference count is the number of its holders: they are numbered 0 .. ref_cnt - 1, each once."""
 
     def numbered(b: Term, r: Term) -> Term:
         i = s.holder_index(b, r)
@@ -91,7 +91,7 @@ def queue_without_duplicates(t: Theory, s: State) -> Term:
 
 
 def eviction_order(t: Theory, s: State) -> Term:
-    """Released without a key before released with one; the former last in first out, the latter first in first out."""
+    """Blocks freed without a key are taken first, those freed last before others; then the rest, oldest first."""
 
     def released_in_order(a: Term, b: Term) -> Term:
         earlier, later = s.released_at(a) < s.released_at(b), s.released_at(b) < s.released_at(a)
@@ -147,7 +147,7 @@ def ranks_are_unique(t: Theory, s: State) -> Term:
 
 
 def keys_lie_in_their_slot(t: Theory, s: State) -> Term:
-    """A block's keys are names of prefixes of its group that end in its slot."""
+    """A block's keys name prefixes of its group that end in its slot."""
 
     def inside(k: Term, b: Term) -> Term:
         p, g = s.key_prefix(k), s.group(b)
@@ -274,7 +274,7 @@ def reserved_below_a_longer_key(t: Theory, s: State) -> Term:
 
 
 def entries_are_sound(t: Theory, s: State) -> Term:
-    """From its ready step on, an entry's block holds what its key names: the crown (CONTENT-SOUND-1)."""
+    """From its ready step on, an entry's block holds what its key names."""
 
     def due(k: Term, b: Term, i: Term) -> Term:
         return t.all_of(s.entry(k, b), i <= s.now(), s.done() <= i, s.ready(k, b) <= i)
@@ -330,7 +330,7 @@ def events_mirror_residency(t: Theory, s: State) -> Term:
 
 
 def events_count_copies(t: Theory, s: State) -> Term:
-    """With one event per copy, the consumer counts the blocks of a key, which are numbered, each once."""
+    """With one event per copy, the consumer counts the blocks of a key, whose number is exact as that of holders is."""
 
     def numbered(k: Term, b: Term) -> Term:
         i = s.copy_index(k, b)
@@ -347,8 +347,23 @@ def events_count_copies(t: Theory, s: State) -> Term:
     )
 
 
+def removed_were_resident(t: Theory, s: State) -> Term:
+    """No Removed event named a key that was not resident."""
+    return t.no(s.removed_absent())
+
+
+def stored_were_absent(t: Theory, s: State) -> Term:
+    """No Stored event named a key that was resident."""
+    return t.no(s.stored_resident())
+
+
+def parents_are_resident(t: Theory, s: State) -> Term:
+    """No Stored event named a parent that was not resident."""
+    return t.no(s.stored_orphan())
+
+
 def hashes_are_those_of_the_text(t: Theory, s: State) -> Term:
-    """Every hash of a request is the digest of so many of its tokens."""
+    """Every hash of a request is that of its tokens up to there."""
 
     def hashed(r: Term, n: Term) -> Term:
         return s.hash_at(r, n) == s.digest(s.first(s.text(r), n))
@@ -382,8 +397,8 @@ INVARIANTS: dict[str, Invariant] = {
     "INV-DEPENDS-1": readers_depend,
     "INV-EVENTS-1": events_mirror_residency,
     "INV-EVENTS-2": events_count_copies,
-    "EVENT-REMOVED-1": lambda t, s: t.no(s.removed_absent()),
-    "EVENT-STORED-3": lambda t, s: t.no(s.stored_resident()),
-    "EVENT-PARENT-1": lambda t, s: t.no(s.stored_orphan()),
+    "EVENT-REMOVED-1": removed_were_resident,
+    "EVENT-STORED-3": stored_were_absent,
+    "EVENT-PARENT-1": parents_are_resident,
     "INV-HASHES-1": hashes_are_those_of_the_text,
 }

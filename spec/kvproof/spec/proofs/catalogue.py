@@ -641,11 +641,11 @@ MACHINE_MUTANTS = (
         fact=True,
     ),
     MachineMutant(
-        "partial_keys_beside_a_full_one",
-        "immediate register",
+        "a_full_key_is_never_published",
+        "close_step",
         "INV-FULL-1",
-        "lambda j: is_superseded(t, s, j, k, b))",
-        "lambda j: t.no(t.true()))",
+        "return t.all_of(is_open(t, s), published), s.but(done",
+        "return is_open(t, s), s.but(done",
         fact=True,
     ),
 )

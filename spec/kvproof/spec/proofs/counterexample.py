@@ -6,53 +6,37 @@ not; it need not be reachable.
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Collection
 
 import z3
 
 from kvproof.spec.machine.theory import State, Term
+from kvproof.spec.machine.transitions import Transition
 from kvproof.spec.proofs.finite import FiniteTheory
-from kvproof.spec.proofs.obligations import TIMEOUT_S, Obligation
-from kvproof.spec.proofs.search import Searcher
+from kvproof.spec.proofs.obligations import MACHINE, TIMEOUT_S, Counterexample, Obligation, Row
+from kvproof.spec.proofs.search import Searcher, searchers
 
 COLUMNS = ("refs", "holders", "queue", "slot", "keys", "content")
 
 
-@dataclass(frozen=True, slots=True)
-class Row:
-    """One block before and after; a cell is one of `COLUMNS`."""
-
-    block: str
-    before: tuple[str, ...]
-    after: tuple[str, ...]
-
-    @property
-    def changed(self) -> tuple[bool, ...]:
-        """Which cells differ."""
-        return tuple(b != a for b, a in zip(self.before, self.after, strict=True))
-
-
-@dataclass(frozen=True, slots=True)
-class Counterexample:
-    """What z3 found: the transition with its arguments, the blocks, and the rest of the state in words."""
-
-    obligation: Obligation
-    call: str
-    rows: tuple[Row, ...]
-    before: tuple[str, ...]
-    after: tuple[str, ...]
-
-
 def find(
-    searcher: Searcher, obligation: Obligation, timeout_s: float = TIMEOUT_S, plain: bool = True
+    obligation: Obligation,
+    transitions: Collection[Transition] = MACHINE,
+    timeout_s: float = TIMEOUT_S,
+    plain: bool = True,
 ) -> Counterexample | None:
-    """A counterexample to an obligation about a transition, None if z3 finds none; a plain one takes longer to find."""
+    """The first counterexample to an obligation about a transition, None if z3 finds none; a plain one takes longer."""
+    for searcher in searchers(transitions=transitions):
+        preferred = _preferences(searcher.theory, searcher.state) if plain else ()
+        found = searcher.find(searcher.violation(obligation), timeout_s, preferred)
+        if found.model is not None:
+            return _read(searcher, obligation, found.model)
+    return None
+
+
+def _read(searcher: Searcher, obligation: Obligation, model: z3.ModelRef) -> Counterexample:
     state, theory = searcher.state, searcher.theory
-    found = searcher.find(searcher.violation(obligation), timeout_s, _preferences(theory, state) if plain else ())
-    if found.model is None:
-        return None
-    reader = _Reader(theory, state, found.model)
+    reader = _Reader(theory, state, model)
     step, sorts = searcher.step(obligation.transition), searcher.transitions[obligation.transition].sorts
     arguments = [reader.argument(a, sort) for a, sort in zip(step.arguments, sorts, strict=True)]
     before, after = reader.blocks(state), reader.blocks(step.after)
@@ -67,19 +51,25 @@ def find(
 
 def _preferences(theory: FiniteTheory, s: State) -> list[Term]:
     """What makes a counterexample easier to read, if it can be had."""
-    (null, *_), (r, w, *_) = theory.values["B"], theory.values["R"]
-    small = [s.next_rank(), s.clock(), s.front(), s.back()]
-    small += [f(b) for f in (s.place, s.released_at) for b in theory.values["B"]]
-    small += [s.rank(k, b) for k in theory.values["K"] for b in theory.values["B"]]
+    blocks, keys, holders, prefixes = (theory.values[sort] for sort in "BKRP")
+    (null, *_), (r, w, *_) = blocks, holders
+    numbers = [s.next_rank(), s.clock(), s.front(), s.back()]
+    numbers += [f(b) for f in (s.place, s.released_at) for b in blocks]
+    numbers += [s.rank(k, b) for k in keys for b in blocks]
+    reading = [(b, q, z3.Or(*(s.served(b, q, p) for p in prefixes))) for b in blocks for q in holders]
     return [
         s.null() == null,
+        s.content(null, s.now()) == s.empty(),
+        s.content(null, s.done()) == s.empty(),
         s.is_request(r),
         s.is_request(w),
         s.text(r) != s.empty(),
         s.now() <= 2,
-        z3.Or(*(s.committed(k, b) for k in theory.values["K"] for b in theory.values["B"])),
-        *(z3.Implies(s.attached(b, q) > 0, s.holds(b, q)) for b in theory.values["B"] for q in theory.values["R"]),
-        *(z3.And(n >= 0, n <= 9) for n in small),
+        z3.Or(*(s.committed(k, b) for k in keys for b in blocks)),
+        *(z3.And(n >= 0, n <= 9) for n in numbers),
+        *(z3.Implies(s.attached(b, q) > 0, reads) for b, q, reads in reading),
+        *(z3.Implies(s.served(b, q, p), s.is_prefix(p, s.text(q))) for b in blocks for q in holders for p in prefixes),
+        *(s.depends(q, q) == 0 for q in holders),
     ]
 
 
@@ -155,22 +145,22 @@ class _Reader:
         content = [self._prefix(s.content(b, z3.IntVal(i))) for i in steps]
         return (
             str(self._value(s.ref_cnt(b))),
-            ", ".join(holders) or "-",
+            "\n".join(holders) or "-",
             self._waiting(s, b) if self._holds(s.is_free(b)) else "-",
             f"g{self._index('G', s.group(b))} from {self._value(s.start(b))}" if self._holds(s.placed(b)) else "-",
-            ", ".join(text for _, text in keys if text) or "-",
+            "\n".join(text for _, text in keys if text) or "-",
             content[0] if len(set(content)) == 1 else " > ".join(content),
         )
 
     def _waiting(self, s: State, b: Term) -> str:
-        keys = "with" if self._holds(s.kept_keys(b)) else "without"
-        return f"at {self._value(s.place(b))}, freed {keys} keys at time {self._value(s.released_at(b))}"
+        keys = "keyed" if self._holds(s.kept_keys(b)) else "bare"
+        return f"place {self._value(s.place(b))}\n{keys} since {self._value(s.released_at(b))}"
 
     def _holder(self, s: State, b: Term, r: Term) -> str:
         served = [self._prefix(p) for p in self._all("P") if self._holds(s.served(b, r, p))]
         role = " writes" if self._holds(s.writes(b, r)) else ""
         step = self._number(s.attached(b, r))
-        attached = f" attached in step {step}" if step > self._number(s.done()) else ""
+        attached = f"?{step}" if step > self._number(s.done()) else ""
         return self._request(r) + role + (f" reads {'/'.join(served)}" if served else "") + attached
 
     def _entry(self, s: State, k: Term, b: Term) -> str:

@@ -7,7 +7,7 @@ all, and quantified integers range over a small window; `bounds` keeps every qua
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 
 import z3
 
@@ -15,8 +15,12 @@ from kvproof.spec.machine.state import SIGNATURE
 from kvproof.spec.machine.theory import State, Term
 from kvproof.spec.proofs.solver import SolverTheory
 
-SIZES = {"B": 3, "K": 4, "P": 4, "R": 3, "G": 1, "D": 4}
-"""How many values of each sort there are, unless somebody asks for more."""
+Sizes = dict[str, int]
+"""How many values of each sort there are."""
+
+SMALL: Sizes = {"B": 3, "K": 3, "P": 3, "R": 2, "G": 1, "D": 3}
+LADDER: tuple[Sizes, ...] = (SMALL, SMALL | {"K": 4, "P": 4, "D": 4}, SMALL | {"G": 2}, SMALL | {"B": 4})
+"""What a search tries in turn: small, then with more keys, more groups, more blocks."""
 
 WINDOW = 4
 """Quantified integers are 0 .. WINDOW."""
@@ -30,7 +34,7 @@ class FiniteTheory(SolverTheory):
 
     _count = itertools.count()
 
-    def __init__(self, sizes: Mapping[str, int] = SIZES) -> None:
+    def __init__(self, sizes: Sizes) -> None:
         super().__init__()
         run = next(self._count)  # z3 wants a new name for every enumerated sort
         self.values: dict[str, list[Term]] = {}

@@ -39,18 +39,28 @@ class MutantDoesNotApply(ValueError):
     """The text that a mutant replaces is not there exactly once."""
 
 
-def mutated(mutant: MachineMutant) -> tuple[Transition, ...]:
-    """The machine with the mutant's change, compiled beside the real one."""
-    original = import_module(TRANSITIONS_MODULE)
-    assert original.__file__ is not None, "the machine is a source file"
-    source = Path(original.__file__).read_text(encoding="utf-8")
+def transitions_file() -> Path:
+    """The source that mutants change."""
+    file = import_module(TRANSITIONS_MODULE).__file__
+    assert file is not None, "the machine is a source file"
+    return Path(file)
+
+
+def patched(mutant: MachineMutant, source: str) -> str:
+    """The source with the mutant's change."""
     if source.count(mutant.old) != 1:
         raise MutantDoesNotApply(f"{mutant.name}: {mutant.old!r} stands {source.count(mutant.old)} times")
+    return source.replace(mutant.old, mutant.new)
+
+
+def mutated(mutant: MachineMutant) -> tuple[Transition, ...]:
+    """The machine with the mutant's change, compiled beside the real one."""
+    file = transitions_file()
     twin = ModuleType(f"{TRANSITIONS_MODULE}_with_{mutant.name}")
-    twin.__file__ = original.__file__
+    twin.__file__ = str(file)
     sys.modules[twin.__name__] = twin  # dataclasses look their module up
     try:
-        exec(compile(source.replace(mutant.old, mutant.new), original.__file__, "exec"), vars(twin))
+        exec(compile(patched(mutant, file.read_text(encoding="utf-8")), file, "exec"), vars(twin))
     finally:
         del sys.modules[twin.__name__]
     return (*twin.TRANSITIONS, *compositions(twin.TRANSITIONS, twin.PARTS))

@@ -53,13 +53,39 @@ class Obligation:
 
 
 @dataclass(frozen=True, slots=True)
+class Row:
+    """One block before and after; a cell is one of the columns."""
+
+    block: str
+    before: tuple[str, ...]
+    after: tuple[str, ...]
+
+    @property
+    def changed(self) -> tuple[bool, ...]:
+        """Which cells differ."""
+        return tuple(b != a for b, a in zip(self.before, self.after, strict=True))
+
+
+@dataclass(frozen=True, slots=True)
+class Counterexample:
+    """What z3 found: the transition with its arguments, the blocks, and the rest of the state in words."""
+
+    obligation: Obligation
+    call: str
+    rows: tuple[Row, ...]
+    before: tuple[str, ...]
+    after: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
 class Proof:
-    """An obligation with its verdict, the seconds it took and, if it is not proved, z3's reason."""
+    """An obligation with its verdict, the seconds it took and, if it is not proved, why not."""
 
     obligation: Obligation
     verdict: Verdict
     seconds: float
     reason: str = ""
+    counterexample: Counterexample | None = None
 
 
 @dataclass(frozen=True, slots=True)

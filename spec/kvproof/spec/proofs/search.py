@@ -5,14 +5,15 @@ One solver keeps the axioms and the invariants, so that a question costs only wh
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterator
 from dataclasses import dataclass
+from functools import cache
 
 import z3
 
 from kvproof.spec.machine.theory import Term
 from kvproof.spec.machine.transitions import Transition
-from kvproof.spec.proofs.finite import SIZES, WINDOW, FiniteTheory
+from kvproof.spec.proofs.finite import LADDER, SMALL, WINDOW, FiniteTheory, Sizes
 from kvproof.spec.proofs.obligations import MACHINE, TIMEOUT_S, Machine, Obligation, milliseconds
 
 
@@ -31,7 +32,7 @@ class Searcher(Machine):
 
     def __init__(
         self,
-        sizes: Mapping[str, int] = SIZES,
+        sizes: Sizes = SMALL,
         transitions: Collection[Transition] = MACHINE,
         without: Collection[str] = (),
     ) -> None:
@@ -63,3 +64,14 @@ class Searcher(Machine):
     def violation(self, obligation: Obligation) -> tuple[Term, ...]:
         """What holds of the counterexamples to an obligation about a transition."""
         return (*self.enabled(obligation.transition), z3.Not(self.claim(obligation)))
+
+
+def searchers(without: tuple[str, ...] = (), transitions: Collection[Transition] = MACHINE) -> Iterator[Searcher]:
+    """Searchers of growing size; what they are made of is kept for the next search."""
+    for rung in range(len(LADDER)):
+        yield _searcher(rung, without).over(transitions)
+
+
+@cache
+def _searcher(rung: int, without: tuple[str, ...]) -> Searcher:
+    return Searcher(LADDER[rung], without=without)
