@@ -22,11 +22,12 @@ SOURCES = ("adapter", "salt", "media", "embedding")
 
 @dataclass(frozen=True, slots=True)
 class Situation:
-    """Everything that decides whether an operation is legal."""
+    """Everything that decides whether an operation is legal; `begun` is the last number that `begin_step` returned."""
 
     state: PoolState
     config: PoolConfig
     requests: Mapping[str, Request]
+    begun: int = 0
 
 
 def hash_at(request: Request, position: int) -> bytes | None:

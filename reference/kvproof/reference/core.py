@@ -104,11 +104,6 @@ class PoolCore:
         """The number of the last committed step, 0 before the first."""
         return self._steps.committed
 
-    @property
-    def copies_made(self) -> int:
-        """How many copies the pool has kept the ends of; it names them by number."""
-        return self._steps.copies_made
-
     @operation
     def clone(self) -> Self:
         """An independent copy of the pool and its ghost, for exploring what could happen next."""

@@ -6,19 +6,25 @@ to a step stands between the beginning and the commit of one of its own.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 
 from kvproof.conformance.operations import (
     Allocate,
     Append,
+    Attach,
+    BeginStep,
     CacheFullBlocks,
     CachePartialBlock,
+    Commit,
     Copy,
     Evict,
+    Finish,
     Free,
     Move,
     Operation,
     Reset,
+    Rollback,
     Touch,
     Truncate,
     Write,
@@ -29,7 +35,7 @@ from kvproof.conformance.world import World
 from kvproof.reference import Request
 from kvproof.spec.machine.theory import State, Term
 from kvproof.spec.machine.transitions import PARTS, TRANSITIONS, Run
-from kvproof.spec.vocabulary import COPY_PREFIX, NULL_BLOCK, CommitMode, Key
+from kvproof.spec.vocabulary import NULL_BLOCK, POOL_COPY_PREFIX, CommitMode, Key
 
 Machine = Mapping[str, Run]
 
@@ -69,17 +75,16 @@ class Fold:
             if s.entry(k, b) and not s.committed(k, b) and s.ready(k, b) == s.done() + 1
         ]
 
-    def commit(self, copies: Iterable[tuple[int, int, str]] = ()) -> None:
-        """Drop what is superseded, publish, close the step, release the ends of its copies."""
+    def commit(self, ends_of_copies: Iterable[tuple[int, str]] = ()) -> None:
+        """Drop what is superseded, publish, close the step, release what its copies kept."""
         due = self.due()
         for key, block in due:
             self.take("supersede", key, block)
         for key, block in due:
             self.take("publish", key, block)
         self.take("close_step")
-        for src, dst, holder in copies:
-            self.take("free", src, holder)
-            self.take("free", dst, holder)
+        for block, holder in ends_of_copies:
+            self.take("free", block, holder)
 
     def free(self, blocks: Sequence[int], holder: str) -> None:
         """Release those with a key in the order given, then the others backwards, so that they stand in that order."""
@@ -105,7 +110,7 @@ def fold(operation: Operation, world: World, opened: State, start: State, univer
 
 
 OF_A_STEP = (Allocate, Touch, Write, CachePartialBlock, CacheFullBlocks, Move, Copy)
-TRANSITIONS_OF = (*OF_A_STEP, Free, Evict, Reset, Append, Truncate)
+TRANSITIONS_OF = (*OF_A_STEP, Free, Evict, Reset, Append, Truncate, BeginStep, Commit, Attach, Rollback, Finish)
 """The operations that the machine has transitions for."""
 
 
@@ -119,7 +124,7 @@ def _operate(run: Fold, operation: Operation, world: World, immediate: bool) -> 
         case Touch(holder=holder, block=block, key=ref):
             run.take("touch", block, holder, world.key(ref))
         case Free(holder=holder, blocks=blocks):
-            run.free([block for block in blocks if block != NULL_BLOCK], holder or "")
+            _free(run, world, blocks, holder or "")
         case Write(request=name, block=block, position=position, group=group):
             run.take("write", block, name, text_of(world, name)[:position], group)
         case CachePartialBlock(request=name, block=block, position=position, group=group, replace=replace):
@@ -135,6 +140,19 @@ def _operate(run: Fold, operation: Operation, world: World, immediate: bool) -> 
             _copy(run, world, src, dst, holder or "", immediate)
         case Reset():
             run.take("reset")
+        case BeginStep():
+            run.take("begin_step")
+        case Commit(step=step):
+            if step != world.pool.last_committed_step + 1:
+                raise Refused("close_step")  # the machine has no numbers to get wrong
+            run.commit(_let_go(world))
+        case Attach(holder=holder, block=block, key=ref):
+            run.take("attach", block, holder, world.key(ref))
+        case Rollback(requests=requests):
+            _roll_back(run, requests)
+        case Finish(request=name, blocks=blocks):
+            _roll_back(run, [name])
+            _free(run, world, blocks, name)
         case Append(request=name, tokens=tokens):
             text = spell([*world.requests[name].tokens, *tokens], world.requests[name].extra_keys)
             run.take("append", name, text, _hashed(world, text))
@@ -177,25 +195,60 @@ def _register_slots(run: Fold, operation: CacheFullBlocks, world: World) -> None
             run.take("register", block, operation.request, end, operation.group, operation.replace)
 
 
+def _free(run: Fold, world: World, blocks: Sequence[int], holder: str) -> None:
+    """A batch of releases; what a copy keeps is not the holder's to let go, which is a rule about names (STEP-COPY-2)."""
+    released = [block for block in blocks if block != NULL_BLOCK]
+    if any((block, holder) in _kept(world) for block in released):
+        raise Refused("free")
+    run.free(released, holder)
+
+
+def _kept(world: World) -> Counter[tuple[int, str]]:
+    """How many copies of open steps keep each reference."""
+    copies = world.state.steps.copies
+    return Counter(end for _, src, dst, holder in copies for end in ((src, holder), (dst, holder)))
+
+
+def _let_go(world: World) -> list[tuple[int, str]]:
+    """The references that no copy keeps once the next step is committed, in the order of its copies."""
+    kept, released = _kept(world), []
+    for ahead, src, dst, holder in world.state.steps.copies:
+        for end in ((src, holder), (dst, holder)):
+            if ahead == 1:
+                kept[end] -= 1
+                if not kept[end]:
+                    released.append(end)
+    return released
+
+
+def _roll_back(run: Fold, requests: Sequence[str]) -> None:
+    """The least set that holds the requests and everyone who depends on one of its members."""
+    s, chosen = run.state, set(requests)
+    while more := {r for r in run.universe.holders for w in chosen if s.depends(r, w) > s.done()} - chosen:
+        chosen |= more
+    run.take("rollback", lambda r: r in chosen)
+
+
 def _move(run: Fold, world: World, src: int, dst: int, immediate: bool) -> None:
-    run.take("move_keys" if immediate else "move", src, dst)
-    if not immediate:
-        writer = world.state.blocks[dst].writer or ""
-        if not run.state.holds(src, writer):
-            run.take("retain", src, writer)
+    if immediate:
+        run.take("move_keys", src, dst)
+        return
+    run.take("move", src, dst)
+    writer = world.state.blocks[dst].writer or ""
+    if not run.state.holds(src, writer):
+        run.take("retain", src, writer)
 
 
 def _copy(run: Fold, world: World, src: int, dst: int, holder: str, immediate: bool) -> None:
     s = run.state
-    source = s.now() - 1
-    prefix = next((p for p in run.universe.prefixes if s.served(src, holder, p)), s.content(src, source))
-    run.take("copy", src, dst, holder, prefix)
+    served = [p for p in run.universe.prefixes if s.served(src, holder, p)]
+    run.take("copy", src, dst, holder, served[0] if served else s.content(src, s.now() - 1))
     if not immediate:
-        name = next_copy_name(world)
-        run.take("retain", src, name)
-        run.take("retain", dst, name)
+        for block in (src, dst):
+            if not run.state.holds(block, copy_name(src, dst)):
+                run.take("retain", block, copy_name(src, dst))
 
 
-def next_copy_name(world: World) -> str:
-    """The name that the pool will give to its next copy."""
-    return f"{COPY_PREFIX}pool:{world.pool.copies_made + 1}"
+def copy_name(src: int, dst: int) -> str:
+    """The name under which the pool keeps both ends of a copy."""
+    return f"{POOL_COPY_PREFIX}{src}:{dst}"

@@ -6,6 +6,7 @@ import time
 from collections import Counter
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field, replace
+from itertools import permutations
 from random import Random
 
 from kvproof.conformance.canonical import Canonicalizer
@@ -16,13 +17,13 @@ from kvproof.conformance.proposals import Proposer
 from kvproof.conformance.scope import Scope
 from kvproof.conformance.tie.abstraction import Universe, abstract, tabulate, universe_of
 from kvproof.conformance.tie.comparison import differences
-from kvproof.conformance.tie.folding import MACHINE, TRANSITIONS_OF, Machine, Refused, appended, fold, next_copy_name
+from kvproof.conformance.tie.folding import MACHINE, TRANSITIONS_OF, Machine, Refused, appended, copy_name, fold
 from kvproof.conformance.tie.situations import SITUATIONS
 from kvproof.conformance.undefined import undefined
 from kvproof.conformance.walk import random_config
 from kvproof.conformance.world import World
 from kvproof.spec.machine.theory import State
-from kvproof.spec.vocabulary import HolderMode, PoolConfig
+from kvproof.spec.vocabulary import CommitMode, HolderMode, PoolConfig
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,6 +93,13 @@ class Comparison:
         return after
 
 
+def _names_of_copies(config: PoolConfig) -> list[str]:
+    """The holders that an operation may add."""
+    if config.commit is CommitMode.IMMEDIATE:
+        return []
+    return [copy_name(src, dst) for src, dst in permutations(range(1, config.num_blocks), 2)]
+
+
 def tie_scope(
     scope: Scope, machine: Machine = MACHINE, progress: Callable[[TieReport], None] = lambda report: None
 ) -> TieReport:
@@ -113,7 +121,7 @@ def tie_scope(
 
 
 def _successors(world: World, operations: list[Operation], machine: Machine, report: TieReport) -> Iterable[World]:
-    comparison = Comparison(world, universe_of(world, more_holders=(next_copy_name(world),)), machine)
+    comparison = Comparison(world, universe_of(world, more_holders=_names_of_copies(world.config)), machine)
     for operation in operations:
         after = comparison.compare(operation, report)
         if report.disagreement is not None:
@@ -145,7 +153,9 @@ def tie_walk(seed: int, steps: int, machine: Machine = MACHINE) -> TieReport:
         operation = proposer.draw()
         if isinstance(operation, TRANSITIONS_OF):
             grown = [appended(world, operation.request, operation.tokens)] if isinstance(operation, Append) else []
-            comparison = Comparison(world, universe_of(world, grown, (next_copy_name(world), "copy")), machine)
+            comparison = Comparison(
+                world, universe_of(world, grown, (*_names_of_copies(world.config), "copy")), machine
+            )
             after = comparison.compare(operation, report)
             if after is not None:
                 proposer.world = world = after
