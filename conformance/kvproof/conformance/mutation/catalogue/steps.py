@@ -832,13 +832,13 @@ _ROLLBACK = (
 
 _INVARIANTS_OF_STEPS = (
     Mutant(
-        name="commit_of_nothing_is_not_seen",
+        name="attaching_in_no_step_is_not_seen",
         clauses=("INV-STEPS-1",),
-        fault="F14",
-        harm=_UNSEEN + "more steps are committed than were begun.",
+        fault="F04",
+        harm=_UNSEEN + "a reader waits for a step that is not open.",
         patch=Patch(
             _INVARIANTS,
-            '_require(steps.open >= 0, "INV-STEPS-1", ',
+            '_require(0 < ahead <= state.steps.open, "INV-STEPS-1", ',
             '_require(True, "INV-STEPS-1", ',
         ),
     ),
@@ -871,8 +871,8 @@ _INVARIANTS_OF_STEPS = (
         harm=_UNSEEN + "a key stays reserved though its step is committed.",
         patch=Patch(
             _INVARIANTS,
-            '_require(0 <= entry.ahead <= open_steps, "INV-STATUS-1", ',
-            '_require(entry.ahead <= open_steps, "INV-STATUS-1", ',
+            '_require(entry.ahead > 0 or entry.owner is None, "INV-STATUS-1", ',
+            '_require(True, "INV-STATUS-1", ',
         ),
     ),
     Mutant(
