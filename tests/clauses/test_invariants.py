@@ -196,6 +196,10 @@ def keep_a_key_that_went(rig: Rig) -> None:
     rig.mirror.resident[h(rig, 8)] += 1
 
 
+def forget_a_resident_key(rig: Rig) -> None:
+    del rig.mirror.resident[h(rig, 4)]
+
+
 def keep_a_stale_hash(rig: Rig) -> None:
     rig.requests[0].tokens[3] = 99
 
@@ -242,6 +246,7 @@ BROKEN: list[tuple[str, Callable[[Rig], None]]] = [
     ("INV-SERVED-1", overwrite_a_reader),
     ("INV-EVENTS-1", drain_in_secret),
     ("INV-EVENTS-1", keep_a_key_that_went),
+    ("INV-EVENTS-1", forget_a_resident_key),
     ("INV-HASHES-1", keep_a_stale_hash),
     ("INV-HASHES-1", keep_a_hash_too_many),
     ("INV-HASHES-1", keep_a_hash_too_few),

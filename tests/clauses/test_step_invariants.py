@@ -202,6 +202,14 @@ def test_a_damaged_pool_is_reported_under_the_clause_that_it_breaks(clause: str,
     assert violated(rig) == clause
 
 
+@pytest.mark.clause("INV-STEPS-1")
+def test_a_new_pool_that_has_committed_more_than_was_begun_is_reported() -> None:
+    rig = Rig(commit=CommitMode.STEPS)
+    rig.check()
+    rig.pool._steps.committed = 1
+    assert violated(rig) == "INV-STEPS-1"
+
+
 @pytest.mark.clause("INV-STEPS-1", "INV-STATUS-1", "INV-RESERVED-1", "INV-RESERVED-2", "INV-SERVED-2", "INV-DEPENDS-1")
 def test_a_sound_pool_stays_sound_until_everything_is_committed_and_gone() -> None:
     rig = in_flight()
