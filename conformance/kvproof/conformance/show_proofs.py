@@ -245,8 +245,8 @@ def show_counterexample(console: Console, found: Counterexample) -> None:
 
 
 KEY = (
-    f"{CHANGED}changed. H(ab)#3: the key of prefix ab, with rank 3; ?2: reserved in step 2; @2: committed, ready with step",
-    "2. a > ab: the block held a when the last step was committed, and holds ab after the next one.",
+    f"{CHANGED}changed. H(ab)#3: the key of prefix ab, with rank 3; ?2: reserved in step 2; @2: committed, ready with",
+    "step 2. a > ab: the block held a when the last step was committed, and holds ab after the next one.",
 )
 
 

@@ -20,14 +20,11 @@ COLUMNS = ("refs", "holders", "queue", "slot", "keys", "content")
 
 
 def find(
-    obligation: Obligation,
-    transitions: Collection[Transition] = MACHINE,
-    timeout_s: float = TIMEOUT_S,
-    plain: bool = True,
+    obligation: Obligation, transitions: Collection[Transition] = MACHINE, timeout_s: float = TIMEOUT_S
 ) -> Counterexample | None:
-    """The first counterexample to an obligation about a transition, None if z3 finds none; a plain one takes longer."""
+    """A small counterexample to an obligation about a transition, None if z3 finds none."""
     for searcher in searchers(transitions=transitions):
-        preferred = _preferences(searcher.theory, searcher.state) if plain else ()
+        preferred = _preferences(searcher.theory, searcher.state)
         found = searcher.find(searcher.violation(obligation), timeout_s, preferred)
         if found.model is not None:
             return _read(searcher, obligation, found.model)
@@ -147,7 +144,7 @@ class _Reader:
             str(self._value(s.ref_cnt(b))),
             "\n".join(holders) or "-",
             self._waiting(s, b) if self._holds(s.is_free(b)) else "-",
-            f"g{self._index('G', s.group(b))} from {self._value(s.start(b))}" if self._holds(s.placed(b)) else "-",
+            self._slot(s, b) if self._holds(s.placed(b)) else "-",
             "\n".join(text for _, text in keys if text) or "-",
             content[0] if len(set(content)) == 1 else " > ".join(content),
         )
@@ -155,6 +152,10 @@ class _Reader:
     def _waiting(self, s: State, b: Term) -> str:
         keys = "keyed" if self._holds(s.kept_keys(b)) else "bare"
         return f"place {self._value(s.place(b))}\n{keys} since {self._value(s.released_at(b))}"
+
+    def _slot(self, s: State, b: Term) -> str:
+        group = f"g{self._index('G', s.group(b))} " * (len(self._all("G")) > 1)
+        return f"{group}from {self._value(s.start(b))}"
 
     def _holder(self, s: State, b: Term, r: Term) -> str:
         served = [self._prefix(p) for p in self._all("P") if self._holds(s.served(b, r, p))]

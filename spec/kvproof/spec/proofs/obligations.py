@@ -162,7 +162,7 @@ class Prover(Machine):
             return Proof(obligation, Verdict.PROVED, seconds)
         if answer == z3.sat:
             return Proof(obligation, Verdict.REFUTED, seconds, "there is a counterexample")
-        return Proof(obligation, Verdict.UNKNOWN, seconds, solver.reason_unknown())
+        return Proof(obligation, Verdict.UNKNOWN, seconds, in_words(solver.reason_unknown()))
 
     def _question(self, obligation: Obligation, timeout_s: float) -> z3.Solver:
         """A solver that is satisfiable exactly by the counterexamples."""
@@ -173,6 +173,11 @@ class Prover(Machine):
             solver.add(*self._invariants)
         solver.add(self.step(obligation.transition).guard, z3.Not(self.claim(obligation)))
         return solver
+
+
+def in_words(reason: str) -> str:
+    """Why z3 did not answer; it calls a time-out by several names."""
+    return "z3 ran into its time-out" if reason in {"timeout", "canceled"} else f"z3 gave up: {reason}"
 
 
 def milliseconds(seconds: float) -> int:

@@ -23,6 +23,7 @@ from kvproof.spec.proofs.obligations import (
     obligations,
 )
 from kvproof.spec.proofs.vacuity import (
+    QUICK_S,
     REGISTERING,
     Dependence,
     Refutation,
@@ -50,20 +51,20 @@ class Job:
         return KINDS[self.kind](self.subject, self.timeout_s)
 
 
-def prove_row(row: str, timeout_s: float) -> list[Result]:
-    """Prove all obligations of a transition; of one that is not proved a counterexample is searched for."""
-    proofs = [prover().check(obligation, timeout_s) for obligation in obligations() if obligation.transition == row]
-    return [proof if proof.verdict is Verdict.PROVED else _explained(proof, timeout_s) for proof in proofs]
+def _prove_row(row: str, timeout_s: float) -> list[Result]:
+    return [_decide(obligation, timeout_s) for obligation in obligations() if obligation.transition == row]
 
 
-def _explained(proof: Proof, timeout_s: float) -> Proof:
-    """z3 seldom finds a counterexample among sorts of any size, but often a small one."""
-    if proof.obligation.transition == INITIAL:
+def _decide(obligation: Obligation, timeout_s: float) -> Proof:
+    """Prove an obligation, or search for a counterexample: z3 seldom finds one among sorts of any size by itself."""
+    proof = prover().check(obligation, min(QUICK_S, timeout_s))
+    if proof.verdict is Verdict.PROVED:
         return proof
-    found = counterexample.find(proof.obligation, machine(), timeout_s)
-    if found is None:
-        return proof
-    return replace(proof, verdict=Verdict.REFUTED, reason="there is a counterexample", counterexample=found)
+    if obligation.transition != INITIAL:
+        found = counterexample.find(obligation, machine(), timeout_s)
+        if found is not None:
+            return replace(proof, verdict=Verdict.REFUTED, reason="there is a counterexample", counterexample=found)
+    return prover().check(obligation, timeout_s)
 
 
 def _find_witnesses(transition: str, timeout_s: float) -> list[Result]:
@@ -79,7 +80,7 @@ def _refute_mutant(name: str, timeout_s: float) -> list[Result]:
 
 
 KINDS: dict[str, Callable[[str, float], list[Result]]] = {
-    "proofs": prove_row,
+    "proofs": _prove_row,
     "axioms": _drop_axioms,
     "guards": _find_witnesses,
     "mutants": _refute_mutant,

@@ -14,7 +14,7 @@ import z3
 from kvproof.spec.machine.theory import Term
 from kvproof.spec.machine.transitions import Transition
 from kvproof.spec.proofs.finite import LADDER, SMALL, WINDOW, FiniteTheory, Sizes
-from kvproof.spec.proofs.obligations import MACHINE, TIMEOUT_S, Machine, Obligation, milliseconds
+from kvproof.spec.proofs.obligations import MACHINE, TIMEOUT_S, Machine, Obligation, in_words, milliseconds
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,7 +51,7 @@ class Searcher(Machine):
             answer = self._solver.check()
             if answer == z3.sat:
                 return Found(self._solver.model())
-            return Found(None, self._solver.reason_unknown() if answer == z3.unknown else "")
+            return Found(None, in_words(self._solver.reason_unknown()) if answer == z3.unknown else "")
         finally:
             self._solver.pop()
 
