@@ -681,3 +681,9 @@ def test_touching_the_second_copy_leaves_the_first_one_first(rig: Rig) -> None:
     rig.touch(r3, second, 4)
     assert rig.pool.observe().index[key(r1, 4)] == (first, second)
     assert rig.found(r3, 4) == first
+
+
+@pytest.mark.clause("ERR-TEXT-1")
+def test_a_wrong_choice_is_answered_with_the_choices_that_there_are() -> None:
+    with pytest.raises(InvalidArgument, match=r"residency must be one of .*LOGICAL, .*PER_COPY, not 'logical'"):
+        BlockPool(PoolConfig(4, 2, (ATTENTION,), residency="logical"))  # type: ignore[arg-type]

@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import re
 import sys
 import tomllib
 from collections import Counter
@@ -166,7 +167,8 @@ def _code(text: str) -> str:
 
 
 def _plain(text: str) -> str:
-    """Arbitrary text in a cell of a table."""
+    """Arbitrary text in a cell of a table, without what changes from run to run."""
+    text = re.sub(r" at 0x[0-9a-f]+", "", text)
     shown = text if len(text) <= 160 else text[:157] + "..."
     for special in "\\`*_[]<>|":
         shown = shown.replace(special, "\\" + special)
