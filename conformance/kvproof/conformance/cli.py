@@ -9,6 +9,7 @@ import typer
 
 from kvproof.conformance.commands.explore import explore
 from kvproof.conformance.commands.mutants import mutants
+from kvproof.conformance.commands.prove import prove
 from kvproof.conformance.commands.spec import spec
 
 app = typer.Typer(
@@ -40,5 +41,6 @@ def main(
 
 
 app.command()(spec)
+app.command()(prove)
 app.command()(explore)
 app.command()(mutants)
