@@ -9,6 +9,7 @@ from kvproof.spec.machine.axioms import HASH_AXIOMS, IN_WORDS, axioms
 from kvproof.spec.machine.facts import FACTS
 from kvproof.spec.machine.invariants import INVARIANTS
 from kvproof.spec.machine.theorems import page, theorems
+from kvproof.spec.machine.transitions import TRANSITIONS
 
 PROJECT = Path(__file__).resolve().parents[2]
 
@@ -34,6 +35,17 @@ def test_every_fact_is_listed_once() -> None:
 def test_the_page_of_verified_properties_is_up_to_date() -> None:
     shipped = (PROJECT / "docs/verified-properties.md").read_text(encoding="utf-8")
     assert shipped == page(), "run `python -m kvproof.spec.machine.theorems > docs/verified-properties.md`"
+
+
+def test_the_page_on_the_proofs_counts_right() -> None:
+    catalogue = pytest.importorskip("kvproof.spec.proofs.catalogue")
+    obligations = pytest.importorskip("kvproof.spec.proofs.obligations")
+    text = (PROJECT / "docs/proofs.md").read_text(encoding="utf-8")
+    assert f"The {len(INVARIANTS)} invariants hold" in text
+    assert f": {len(TRANSITIONS)} transitions, immediate mode" in text
+    assert f"| {len(FACTS)} facts of single transitions" in text
+    assert f"{len(catalogue.MACHINE_MUTANTS)} mutants |" in text
+    assert f"the {len(obligations.obligations())} obligations" in text
 
 
 def test_every_axiom_has_its_sentence() -> None:

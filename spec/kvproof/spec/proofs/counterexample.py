@@ -46,15 +46,17 @@ def _read(searcher: Searcher, obligation: Obligation, model: z3.ModelRef) -> Cou
     )
 
 
-def _preferences(theory: FiniteTheory, s: State) -> list[Term]:
-    """What makes a counterexample easier to read, if it can be had."""
+def _preferences(theory: FiniteTheory, s: State) -> list[list[Term]]:
+    """What makes a counterexample easier to read, the best first."""
     blocks, keys, holders, prefixes = (theory.values[sort] for sort in "BKRP")
     (null, *_), (r, w, *_) = blocks, holders
     numbers = [s.next_rank(), s.clock(), s.front(), s.back()]
     numbers += [f(b) for f in (s.place, s.released_at) for b in blocks]
     numbers += [s.rank(k, b) for k in keys for b in blocks]
     reading = [(b, q, z3.Or(*(s.served(b, q, p) for p in prefixes))) for b in blocks for q in holders]
-    return [
+    settled = [z3.Implies(s.committed(k, b), s.ready(k, b) <= s.done()) for k in keys for b in blocks]
+    settled += [s.content(b, s.now()) == s.content(b, s.done()) for b in blocks]
+    plain = [
         s.null() == null,
         s.content(null, s.now()) == s.empty(),
         s.content(null, s.done()) == s.empty(),
@@ -68,6 +70,7 @@ def _preferences(theory: FiniteTheory, s: State) -> list[Term]:
         *(z3.Implies(s.served(b, q, p), s.is_prefix(p, s.text(q))) for b in blocks for q in holders for p in prefixes),
         *(s.depends(q, q) == 0 for q in holders),
     ]
+    return [plain + settled, plain]
 
 
 class _Reader:
@@ -109,10 +112,16 @@ class _Reader:
         }
         return (
             f"step {self._value(s.now())} is built, {self._value(s.done())} committed",
+            *(self._kind(g) for g in self._all("G")),
             *(self._described(s, r) for r in self._all("R")),
             f"resident for the consumer: {', '.join(self._residents(s)) or 'nothing'}",
             *(text for name, text in flags.items() if name in vars(s) and self._holds(vars(s)[name]())),
         )
+
+    def _kind(self, g: Term) -> str:
+        kinds = {"recurrent": self._rigid.recurrent(g), "full attention": self._rigid.full_attention(g)}
+        kind = next((name for name, term in kinds.items() if self._holds(term)), "sliding window")
+        return f"g{self._index('G', g)}: {kind}, blocks of {self._value(self._rigid.block_size(g))} tokens"
 
     def _described(self, s: State, r: Term) -> str:
         wrong = [n for n in range(1, self._number(s.hashed(r)) + 1) if not self._hashes_its_text(s, r, n)]

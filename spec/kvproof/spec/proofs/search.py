@@ -40,17 +40,18 @@ class Searcher(Machine):
         self._solver = z3.SimpleSolver()
         self._solver.add(*self._axioms, *self._invariants, *self.theory.bounds(self.state))
 
-    def find(self, terms: Collection[Term], timeout_s: float = TIMEOUT_S, preferred: Collection[Term] = ()) -> Found:
-        """A state in which the terms hold, and if possible the preferred ones too."""
+    def find(
+        self, terms: Collection[Term], timeout_s: float = TIMEOUT_S, preferred: Collection[Collection[Term]] = ()
+    ) -> Found:
+        """A state in which the terms hold, and with them the first of the preferred ones that can be had."""
         self._solver.set("timeout", milliseconds(timeout_s))
         self._solver.push()
         try:
             self._solver.add(*terms)
-            if preferred and self._solver.check(*preferred) == z3.sat:
-                return Found(self._solver.model())
-            answer = self._solver.check()
-            if answer == z3.sat:
-                return Found(self._solver.model())
+            for also in (*preferred, ()):
+                answer = self._solver.check(*also)
+                if answer == z3.sat:
+                    return Found(self._solver.model())
             return Found(None, in_words(self._solver.reason_unknown()) if answer == z3.unknown else "")
         finally:
             self._solver.pop()
