@@ -64,6 +64,12 @@ class EventLog:
         """The operation emptied the index."""
         self._pending.append(Cleared())
 
+    def discard(self) -> None:
+        """The operation failed: what it noted did not happen."""
+        self._was_resident.clear()
+        self._dropped.clear()
+        self._registered.clear()
+
     def end_operation(self) -> None:
         """Emit the net change: what left, in the order it was dropped, then what came, in runs."""
         if not self._was_resident:
@@ -74,9 +80,7 @@ class EventLog:
                 self._pending.append(Removed(group, digest))
         for run in self._runs():
             self._pending.append(self._stored(run))
-        self._was_resident.clear()
-        self._dropped.clear()
-        self._registered.clear()
+        self.discard()
 
     def clone(self, index: CachedBlockIndex) -> EventLog:
         """An independent copy between operations, over a copy of the index."""

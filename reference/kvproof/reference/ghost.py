@@ -10,6 +10,7 @@ from dataclasses import dataclass
 
 from kvproof.reference.positions import slot_of
 from kvproof.reference.request import Request
+from kvproof.spec.errors import InvalidArgument
 from kvproof.spec.vocabulary import GroupConfig, GroupKind, Holder, Key
 
 
@@ -71,6 +72,13 @@ class Ghost:
         """cached key -> the prefix that it names."""
         self.served: dict[tuple[int, Holder], Prefix] = {}
         """(block id, holder) -> the prefix that the holder reads from the block."""
+        self._claimed = False
+
+    def claim(self) -> None:
+        """One pool is going to keep this ghost, from its beginning; two would spoil each other's."""
+        if self._claimed:
+            raise InvalidArgument("this Ghost belongs to another pool; make a new one for each pool")
+        self._claimed = True
 
     def fits(self, block_id: int, prefix: Prefix, group: int, config: GroupConfig) -> bool:
         """Whether the block's content serves a reader of `prefix`: its rows, or exactly its state (CONTENT-SOUND-1)."""
@@ -97,4 +105,5 @@ class Ghost:
         twin.contents = dict(self.contents)
         twin.prefixes = dict(self.prefixes)
         twin.served = dict(self.served)
+        twin._claimed = self._claimed
         return twin
