@@ -164,8 +164,7 @@ class Rig:
         """The state that a refused operation must not change: pool, content, requests."""
         return (
             self.pool.observe(),
-            self.pool.last_committed_step,
-            {block: list(past) for block, past in self.ghost._history.items()},
+            {block: self.ghost.content(block) for block in range(self.config.num_blocks)},
             dict(self.ghost.prefixes),
             dict(self.ghost.served),
             [(list(request.tokens), list(request.hashes), request.extra_keys) for request in self.requests],

@@ -3,14 +3,14 @@ from __future__ import annotations
 import sys
 import threading
 from collections import OrderedDict
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
 from types import FrameType
-from typing import Any, NoReturn
+from typing import Any, NoReturn, cast
 
 import pytest
 
-from kvproof.reference import BlockPool, PoolState, PrefixHasher, Request
+from kvproof.reference import BlockPool, Ghost, PoolState, PrefixHasher, Request
 from kvproof.spec.errors import (
     AlreadyHeld,
     ConcurrentUse,
@@ -478,22 +478,22 @@ def test_with_several_faults_one_of_their_errors_is_raised() -> None:
 
 
 class Held(list[Any]):
-    """A list that stops whoever walks over it until it is released."""
+    """The blocks of a pool, which stop whoever looks at one of them until they are released."""
 
     def __init__(self, items: Sequence[Any]) -> None:
         super().__init__(items)
         self.entered, self.release = threading.Event(), threading.Event()
 
-    def __iter__(self) -> Iterator[Any]:
+    def __getitem__(self, index: Any) -> Any:
         self.entered.set()
         assert self.release.wait(10)
-        return super().__iter__()
+        return super().__getitem__(index)
 
 
-HOLDING: dict[str, Callable[[Rig, Held], object]] = {
-    "free": lambda rig, held: rig.pool.free(held, "r1"),
-    "evict": lambda rig, held: rig.pool.evict(held),
-    "cache_full_blocks": lambda rig, held: rig.pool.cache_full_blocks(rig.requests[0], held, 0, 2, 0),
+HOLDING: dict[str, Callable[[Rig], object]] = {
+    "free": lambda rig: rig.pool.free([1, 2], "r1"),
+    "evict": lambda rig: rig.pool.evict([1, 2]),
+    "cache_full_blocks": lambda rig: rig.pool.cache_full_blocks(rig.requests[0], [1, 2], 0, 2, 0),
 }
 
 
@@ -503,14 +503,13 @@ def test_a_second_thread_is_refused_by_every_call_and_does_not_disturb_the_first
     rig, undisturbed = small_world(), small_world()
     for world in (rig, undisturbed):
         world.pool.write(world.requests[0], 2, 8, 0)
-    at_once, held = Held([1, 2]), Held([1, 2])
-    at_once.release.set()
-    HOLDING[running](undisturbed, at_once)
+    HOLDING[running](undisturbed)
+    held = rig.pool._blocks = Held(rig.pool._blocks)
     failures: list[BaseException] = []
 
     def run() -> None:
         try:
-            HOLDING[running](rig, held)
+            HOLDING[running](rig)
         except BaseException as failure:
             failures.append(failure)
 
@@ -806,3 +805,66 @@ def test_an_observed_state_is_a_value_apart_from_the_pool() -> None:
         return
     assert rig.found(rig.requests[0], 4) == 1
     assert rig.pool.observe() != state
+
+
+class Liar(int):
+    """An integer that compares as it likes."""
+
+    def __lt__(self, other: object) -> bool:
+        return False
+
+    def __gt__(self, other: object) -> bool:
+        return False
+
+
+def nest(depth: int) -> list[Any]:
+    inner: list[Any] = []
+    for _ in range(depth):
+        inner = [inner]
+    return inner
+
+
+ODD_VALUES: dict[str, object] = {
+    "a subclass": Liar(-1),
+    "more digits than Python shows": 10**5000,
+    "a nest": nest(100_000),
+}
+
+
+@pytest.mark.clause("ERR-TYPE-1", "ERR-ATOMIC-1")
+@pytest.mark.parametrize("odd", ODD_VALUES)
+def test_a_value_that_lies_or_cannot_be_shown_is_refused_like_any_other(odd: str) -> None:
+    rig, value = small_world(), cast("int", ODD_VALUES[odd])
+    r1 = rig.requests[0]
+    for call in (
+        lambda: rig.pool.allocate(value, "r1"),
+        lambda: rig.pool.free([value], "r1"),
+        lambda: rig.pool.cache_partial_block(r1, 1, value, 0),
+        lambda: r1.append([value]),
+        lambda: r1.truncate(value),
+        lambda: rig.pool.touch(1, key(r1, 4), cast("str", value)),
+    ):
+        with rig.refused(InvalidArgument, OutOfRange, OutOfBlocks, InvalidBlock):
+            call()
+
+
+@pytest.mark.clause("ERR-TYPE-1")
+def test_a_hasher_refuses_what_makes_no_hash() -> None:
+    for arguments in (
+        ("sha256", 2),
+        (HashAlgorithm.SHA256, 0),
+        (HashAlgorithm.SHA256, -2),
+        (HashAlgorithm.SHA256, True),
+        (HashAlgorithm.SHA256, 2, "seed"),
+    ):
+        with pytest.raises((InvalidArgument, OutOfRange)):
+            PrefixHasher(*cast("tuple[Any, ...]", arguments))
+    assert PrefixHasher(HashAlgorithm.SHA256, 2, b"seed").hash_block_size == 2
+
+
+@pytest.mark.clause("ERR-TYPE-1")
+def test_a_ghost_serves_one_pool() -> None:
+    rig = small_world()
+    with pytest.raises(InvalidArgument, match="belongs to another pool"):
+        BlockPool(rig.config, rig.ghost)
+    assert BlockPool(rig.config, Ghost()).num_free == rig.config.num_blocks - 1

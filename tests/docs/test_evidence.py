@@ -36,6 +36,12 @@ def test_every_must_clause_has_a_test_and_a_mutant(evidence: dict[str, Evidence]
     assert unchecked(evidence) == []
 
 
+def test_the_contracts_of_a_clause_are_found(evidence: dict[str, Evidence]) -> None:
+    contract = "kvproof.conformance.contracts.arithmetic.position_lies_in_its_slot"
+
+    assert contract in evidence["POS-SLOT-1"].contracts
+
+
 def test_a_must_clause_without_checks_is_complained_of(evidence: dict[str, Evidence]) -> None:
     bare = {**evidence, "POOL-FREE-2": Evidence()}
 

@@ -21,6 +21,9 @@ from kvproof.spec.machine.invariants import INVARIANTS
 
 EVIDENCE_FILE = "evidence.json"
 
+CONTRACT_DEPTH = "kvproof.conformance.contracts.module.function".count(".")
+"""Docstrings of whole modules name no clause in particular."""
+
 _FAMILIES = "|".join(sorted({clause_id.split("-")[0] for clause_id in clauses()}))
 _MENTION = re.compile(rf"\b(?:{_FAMILIES})(?:-[A-Z0-9]+)*-(?:[0-9]+\b|\*)")
 
@@ -58,7 +61,7 @@ def gather(root: Path) -> dict[str, Evidence]:
         for clause_id in mentions(text):
             evidence[clause_id].implementation.append(place)
     for place, text in _docstrings(root, "conformance/kvproof/conformance/contracts"):
-        if ".planted" not in place and place.count(".") > 4:
+        if ".planted" not in place and place.count(".") == CONTRACT_DEPTH:
             for clause_id in mentions(text):
                 evidence[clause_id].contracts.append(place)
     for test, named in _marked_tests(root):

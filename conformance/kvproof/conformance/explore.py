@@ -45,9 +45,7 @@ def explore(
 
 
 class _Explorer:
-    def __init__(
-        self, scope: Scope, max_seconds: float | None, progress: Callable[[Exploration], None] | None
-    ) -> None:
+    def __init__(self, scope: Scope, max_seconds: float | None, progress: Callable[[Exploration], None] | None) -> None:
         self.enabled = EnabledOperations(scope)
         self.canonicalizer = Canonicalizer(scope)
         self.found = Exploration(scope, coverage=Counter({label(known): 0 for known in self.enabled.vocabulary()}))

@@ -14,7 +14,7 @@ from kvproof.reference.hashing import PrefixHasher
 from kvproof.reference.index import CachedBlockIndex, Registration
 from kvproof.reference.request import Request
 from kvproof.reference.steps import StepLedger
-from kvproof.reference.validate import check_config, check_index, check_list, check_name
+from kvproof.reference.validate import check_config, check_index, check_list, check_name, shown
 from kvproof.spec.errors import (
     ConcurrentUse,
     ContentConflict,
@@ -51,6 +51,9 @@ def operation(method: Callable[Concatenate[Core, P], R]) -> Callable[Concatenate
             result = method(self, *args, **kwargs)
             self._log.end_operation()
             return result
+        except BaseException:
+            self._log.discard()
+            raise
         finally:
             self._busy.release()
 
@@ -84,7 +87,9 @@ class PoolCore:
     def __init__(self, config: PoolConfig, ghost: Ghost | None = None) -> None:
         self.config = check_config(config)
         if ghost is not None and not isinstance(ghost, Ghost):
-            raise InvalidArgument(f"ghost must be a Ghost or None, not {ghost!r}")
+            raise InvalidArgument(f"ghost must be a Ghost or None, not {shown(ghost)}")
+        if ghost is not None:
+            ghost.claim()
         self.hasher = PrefixHasher.of(config)
         self.ghost = ghost
         self._blocks = [KVCacheBlock(block_id) for block_id in range(config.num_blocks)]
@@ -182,7 +187,7 @@ class PoolCore:
     def _block(self, block_id: object) -> KVCacheBlock:
         index = check_index("a block id", block_id)
         if not 0 <= index < self.config.num_blocks:
-            raise InvalidBlock(f"block {index} does not exist; ids are 0 to {self.config.num_blocks - 1}")
+            raise InvalidBlock(f"block {shown(index)} does not exist; ids are 0 to {self.config.num_blocks - 1}")
         return self._blocks[index]
 
     def _block_list(self, block_ids: object) -> list[KVCacheBlock]:
@@ -198,8 +203,8 @@ class PoolCore:
 
     def _check_key(self, key: object) -> Key:
         size = self.hasher.digest_size + GROUP_ID_BYTES
-        if not isinstance(key, bytes) or len(key) != size:
-            raise InvalidArgument(f"a key must be {size} bytes (digest, then group), not {key!r}")
+        if type(key) is not bytes or len(key) != size:
+            raise InvalidArgument(f"a key must be {size} bytes (digest, then group), not {shown(key)}")
         return key
 
     def _check_holder(self, holder: object) -> None:
@@ -210,7 +215,7 @@ class PoolCore:
                     f"holder is {name!r}; names that begin with {POOL_COPY_PREFIX} are the pool's own"
                 )
         elif holder is not None:
-            raise InvalidArgument(f"this pool's references are anonymous; holder must be None, not {holder!r}")
+            raise InvalidArgument(f"this pool's references are anonymous; holder must be None, not {shown(holder)}")
 
     def _check_held(self, block: KVCacheBlock, holder: Holder | None) -> None:
         if block.ref_cnt == 0 or (holder is not None and holder not in block.holders):
@@ -226,12 +231,12 @@ class PoolCore:
 
     def _check_request(self, request: object) -> None:
         if not isinstance(request, Request):
-            raise InvalidArgument(f"request must be a Request, not {request!r}")
+            raise InvalidArgument(f"request must be a Request, not {shown(request)}")
         if request.hasher != self.hasher:
             raise InvalidArgument(f"request {request.request_id!r} is hashed by another contract, size or seed")
 
     def _group_block_size(self, group: object) -> int:
         index = check_index("group", group)
         if not 0 <= index < len(self.config.groups):
-            raise InvalidGroup(f"group {index} does not exist; groups are 0 to {len(self.config.groups) - 1}")
+            raise InvalidGroup(f"group {shown(index)} does not exist; groups are 0 to {len(self.config.groups) - 1}")
         return self.config.groups[index].block_size

@@ -56,6 +56,11 @@ class EventLog:
         """The operation emptied the index."""
         self._pending.append(Cleared())
 
+    def discard(self) -> None:
+        """Forget what the operation noted: it has been told, or the operation failed and it did not happen."""
+        for structure in (self._was_resident, self._dropped, self._published, self._unannounced):
+            structure.clear()
+
     def end_operation(self) -> None:
         """Emit the net change: what left, in the order it was dropped, then what came, in runs."""
         if not self._was_resident:
@@ -66,9 +71,7 @@ class EventLog:
                 self._pending.append(Removed(group, digest))
         for run in self._runs():
             self._pending.append(self._stored(run))
-            self._unannounced.difference_update(new.key for new in run)
-        for structure in (self._was_resident, self._dropped, self._published, self._unannounced):
-            structure.clear()
+        self.discard()
 
     def clone(self, index: CachedBlockIndex) -> EventLog:
         """An independent copy between operations, over a copy of the index."""

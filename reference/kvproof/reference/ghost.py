@@ -11,6 +11,7 @@ from dataclasses import dataclass
 
 from kvproof.reference.positions import slot_of
 from kvproof.reference.request import Prefix
+from kvproof.spec.errors import InvalidArgument
 from kvproof.spec.vocabulary import GroupConfig, GroupKind, Holder, Key, PoolConfig
 
 
@@ -43,6 +44,13 @@ class Ghost:
         """cached key -> the prefix that it names."""
         self.served: dict[tuple[int, Holder], Prefix] = {}
         """(block id, holder) -> the prefix that the holder reads from the block."""
+        self._claimed = False
+
+    def claim(self) -> None:
+        """One pool is going to keep this ghost, from its beginning; two would spoil each other's."""
+        if self._claimed:
+            raise InvalidArgument("this Ghost belongs to another pool; make a new one for each pool")
+        self._claimed = True
 
     @property
     def contents(self) -> dict[int, Content]:
@@ -98,6 +106,7 @@ class Ghost:
         twin._changed = {step: dict(blocks) for step, blocks in self._changed.items()}
         twin.prefixes = dict(self.prefixes)
         twin.served = dict(self.served)
+        twin._claimed = self._claimed
         return twin
 
 

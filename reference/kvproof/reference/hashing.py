@@ -10,6 +10,8 @@ from collections.abc import Callable, Iterable, Sequence
 import xxhash
 
 from kvproof.reference.positions import overlap
+from kvproof.reference.validate import check_config, check_int, shown
+from kvproof.spec.errors import InvalidArgument
 from kvproof.spec.vocabulary import GROUP_ID_BYTES, ExtraKey, HashAlgorithm, Key, PoolConfig
 
 SHA256_DEFAULT_SEED = b""
@@ -33,13 +35,18 @@ class PrefixHasher:
     __slots__ = ("digest", "digest_size", "hash_block_size", "seed_digest")
 
     def __init__(self, algorithm: HashAlgorithm, hash_block_size: int, seed: bytes | None = None) -> None:
+        if not isinstance(algorithm, HashAlgorithm):
+            raise InvalidArgument(f"algorithm must be a HashAlgorithm, not {shown(algorithm)}")
+        if seed is not None and type(seed) is not bytes:
+            raise InvalidArgument(f"seed must be bytes or None, not {shown(seed)}")
         self.digest_size, self.digest = _ALGORITHMS[algorithm]
-        self.hash_block_size = hash_block_size
+        self.hash_block_size = check_int("hash_block_size", hash_block_size, 1)
         self.seed_digest = self.digest(_default_seed(algorithm) if seed is None else seed)
 
     @classmethod
     def of(cls, config: PoolConfig) -> PrefixHasher:
         """The hasher of a pool with this configuration."""
+        check_config(config)
         return cls(config.hash_algorithm, config.hash_block_size, config.hash_seed)
 
     def __eq__(self, other: object) -> bool:

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from kvproof.reference.block import KVCacheBlock
 from kvproof.reference.core import PoolCore, operation, step_operation
 from kvproof.reference.hashing import split_key
-from kvproof.reference.validate import check_int
+from kvproof.reference.validate import check_int, shown
 from kvproof.spec.errors import AlreadyHeld, NotCached, NotCommitted, NotReferenced, OutOfBlocks
 from kvproof.spec.events import PrefixHash
 from kvproof.spec.vocabulary import Holder, Key
@@ -26,7 +26,7 @@ class References(PoolCore):
         check_int("n", n, 0)
         self._check_holder(holder)
         if n > len(self._free):
-            raise OutOfBlocks(f"{n} blocks asked for, {len(self._free)} are free")
+            raise OutOfBlocks(f"{shown(n)} blocks asked for, {len(self._free)} are free")
         taken = [self._free.popleft() for _ in range(n)]
         for block_id in taken:
             self._drop_keys(block_id)

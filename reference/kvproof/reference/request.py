@@ -15,6 +15,7 @@ from kvproof.reference.validate import (
     check_name,
     check_position,
     check_tokens,
+    shown,
 )
 from kvproof.spec.errors import InvalidArgument
 from kvproof.spec.vocabulary import ExtraKey, Key
@@ -24,7 +25,8 @@ class Request:
     """One request as the cache sees it.
 
     `tokens` and `hashes` only ever grow in place; truncation replaces the lists. So a `Prefix` that somebody kept stays
-    what it was, and costs nothing to keep.
+    what it was, and costs nothing to keep. Read the attributes as you like; change them
+    only by the methods.
     """
 
     __slots__ = ("block_tables", "extra_keys", "hasher", "hashes", "request_id", "tokens")
@@ -39,7 +41,7 @@ class Request:
     ) -> None:
         self.request_id = check_name("request_id", request_id)
         if not isinstance(hasher, PrefixHasher):
-            raise InvalidArgument(f"hasher must be a PrefixHasher, not {hasher!r}")
+            raise InvalidArgument(f"hasher must be a PrefixHasher, not {shown(hasher)}")
         self.hasher = hasher
         self.extra_keys = check_extra_keys(extra_keys)
         self.tokens = check_tokens(tokens)
@@ -76,7 +78,7 @@ class Request:
 
     def key_at(self, group: int, position: int) -> Key | None:
         """The key (group, H(position)), None past the hashed length. Raises like `hash_at`."""
-        check_int("group", group, 0, MAX_GROUPS)
+        check_int("group", group, 0, MAX_GROUPS - 1)
         digest = self.hash_at(position)
         return None if digest is None else make_key(group, digest)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from typing import cast
 
 from kvproof.spec.errors import InvalidArgument, NotAligned, OutOfRange
 from kvproof.spec.vocabulary import (
@@ -28,10 +29,26 @@ MAX_POSITION = 2**63 - 1
 """Extra keys are hashed with 64-bit offsets (HASH-EXTRA-2)."""
 
 
+SHOWN_CHARACTERS = 100
+"""An error shows no more of a value than this."""
+
+
+def shown(value: object) -> str:
+    """A value for the text of an error, whatever it is: an error must not fail on what it complains of."""
+    try:
+        text = repr(value)
+    except Exception:
+        return f"a {type(value).__name__} that cannot be shown"
+    return text if len(text) <= SHOWN_CHARACTERS else f"{text[:SHOWN_CHARACTERS]}..."
+
+
 def check_index(what: str, value: object) -> int:
-    """Return `value` if it is an integer (no bool), of any size."""
-    if not isinstance(value, int) or isinstance(value, bool):
-        raise InvalidArgument(f"{what} must be an integer, not {value!r}")
+    """Return `value` if it is a plain integer, of any size.
+
+    A subclass may compare, hash or show itself as it likes; so none is taken, bool included.
+    """
+    if type(value) is not int:
+        raise InvalidArgument(f"{what} must be an integer, not {shown(value)}")
     return value
 
 
@@ -39,37 +56,42 @@ def check_int(what: str, value: object, low: int, high: int | None = None) -> in
     """Return `value` if it is an integer with low <= value <= high; without `high` there is no upper limit."""
     number = check_index(what, value)
     if number < low or (high is not None and number > high):
-        limit = f"at least {low}" if high is None else f"{low} to {high}"
-        raise OutOfRange(f"{what} is {number}; allowed is {limit}")
+        raise OutOfRange(f"{what} is {shown(number)}; {_allowed(low, high)}")
     return number
+
+
+def _allowed(low: int, high: int | None) -> str:
+    if high is None:
+        return f"allowed is at least {low}"
+    return f"allowed is {low} to {high}" if low <= high else "nothing is allowed here"
 
 
 def check_bool(what: str, value: object) -> bool:
     """Return `value` if it is a bool."""
     if not isinstance(value, bool):
-        raise InvalidArgument(f"{what} must be True or False, not {value!r}")
+        raise InvalidArgument(f"{what} must be True or False, not {shown(value)}")
     return value
 
 
 def check_name(what: str, value: object) -> str:
-    """Return `value` if it is a non-empty string."""
-    if not isinstance(value, str) or not value:
-        raise InvalidArgument(f"{what} must be a non-empty string, not {value!r}")
+    """Return `value` if it is a plain non-empty string."""
+    if type(value) is not str or not value:
+        raise InvalidArgument(f"{what} must be a non-empty string, not {shown(value)}")
     return value
 
 
 def check_list(what: str, value: object) -> Sequence[object]:
-    """Return `value` if it is a list or tuple."""
-    if not isinstance(value, list | tuple):
-        raise InvalidArgument(f"{what} must be a list or tuple, not {value!r}")
-    return value
+    """Return `value` if it is a plain list or tuple."""
+    if type(value) not in (list, tuple):
+        raise InvalidArgument(f"{what} must be a list or tuple, not {shown(value)}")
+    return cast("Sequence[object]", value)
 
 
 def check_position(what: str, value: object, hash_block_size: int) -> int:
     """Return `value` if it is a positive multiple of the hash block size (POS-ALIGN-1)."""
     position = check_int(what, value, 1)
     if position % hash_block_size:
-        raise NotAligned(f"{what} is {position}; it must be a multiple of the hash block size {hash_block_size}")
+        raise NotAligned(f"{what} is {shown(position)}; it must be a multiple of the hash block size {hash_block_size}")
     return position
 
 
@@ -88,11 +110,11 @@ def check_extra_keys(extra_keys: object) -> tuple[ExtraKey, ...]:
 
 def _check_extra_key(extra: object) -> ExtraKey:
     if not isinstance(extra, ExtraKey):
-        raise InvalidArgument(f"an extra key must be an ExtraKey, not {extra!r}")
+        raise InvalidArgument(f"an extra key must be an ExtraKey, not {shown(extra)}")
     if not isinstance(extra.source, ExtraKeySource):
-        raise InvalidArgument(f"an extra key's source must be an ExtraKeySource, not {extra.source!r}")
-    if not isinstance(extra.value, bytes):
-        raise InvalidArgument(f"an extra key's value must be bytes, not {extra.value!r}")
+        raise InvalidArgument(f"an extra key's source must be an ExtraKeySource, not {shown(extra.source)}")
+    if type(extra.value) is not bytes:
+        raise InvalidArgument(f"an extra key's value must be bytes, not {shown(extra.value)}")
     check_int("an extra key's start", extra.start, 0, MAX_POSITION)
     if extra.end is not None:
         check_int("an extra key's end", extra.end, extra.start + 1, MAX_POSITION)
@@ -102,7 +124,7 @@ def _check_extra_key(extra: object) -> ExtraKey:
 def check_config(config: object) -> PoolConfig:
     """Return the configuration if a pool can be made of it (POOL-CONFIG-*)."""
     if not isinstance(config, PoolConfig):
-        raise InvalidArgument(f"config must be a PoolConfig, not {config!r}")
+        raise InvalidArgument(f"config must be a PoolConfig, not {shown(config)}")
     check_int("num_blocks", config.num_blocks, 1, MAX_BLOCKS)
     check_int("hash_block_size", config.hash_block_size, 1, MAX_POSITION)
     if not isinstance(config.groups, tuple) or not 1 <= len(config.groups) <= MAX_GROUPS:
@@ -116,17 +138,17 @@ def check_config(config: object) -> PoolConfig:
         ("commit", config.commit, CommitMode),
     ):
         if not isinstance(value, enum):
-            raise InvalidArgument(f"{what} must be one of {_names(enum)}, not {value!r}")
+            raise InvalidArgument(f"{what} must be one of {_names(enum)}, not {shown(value)}")
     if config.commit is CommitMode.STEPS and config.holders is not HolderMode.NAMED:
         raise InvalidArgument("with commit=steps holders must be named: who reserved a key decides who takes it back")
-    if config.hash_seed is not None and not isinstance(config.hash_seed, bytes):
-        raise InvalidArgument(f"hash_seed must be bytes or None, not {config.hash_seed!r}")
+    if config.hash_seed is not None and type(config.hash_seed) is not bytes:
+        raise InvalidArgument(f"hash_seed must be bytes or None, not {shown(config.hash_seed)}")
     return config
 
 
 def _check_group(group: object, hash_block_size: int) -> None:
     if not isinstance(group, GroupConfig) or not isinstance(group.kind, GroupKind):
-        raise InvalidArgument(f"a group must be a GroupConfig with a GroupKind, not {group!r}")
+        raise InvalidArgument(f"a group must be a GroupConfig with a GroupKind, not {shown(group)}")
     check_int("block_size", check_position("block_size", group.block_size, hash_block_size), 1, MAX_POSITION)
     if group.kind is GroupKind.SLIDING_WINDOW:
         check_int("window", group.window, 1, MAX_POSITION)

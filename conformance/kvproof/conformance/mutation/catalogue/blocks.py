@@ -141,7 +141,7 @@ _ALLOCATE = (
         patch=Patch(
             _REFERENCES,
             "        if n > len(self._free):\n"
-            '            raise OutOfBlocks(f"{n} blocks asked for, {len(self._free)} are free")\n'
+            '            raise OutOfBlocks(f"{shown(n)} blocks asked for, {len(self._free)} are free")\n'
             "        taken = [self._free.popleft() for _ in range(n)]\n",
             "        taken = [self._free.popleft() for _ in range(min(n, len(self._free)))]\n"
             "        if n > len(taken):\n"

@@ -43,9 +43,7 @@ _ERRORS = (
         clauses=("ERR-TYPE-1",),
         fault="F03",
         harm="`allocate(has_room)` takes a block where a count was meant.",
-        patch=Patch(
-            _VALIDATE, "if not isinstance(value, int) or isinstance(value, bool):", "if not isinstance(value, int):"
-        ),
+        patch=Patch(_VALIDATE, "if type(value) is not int:", "if not isinstance(value, int):"),
     ),
     Mutant(
         name="string_passes_for_a_list",
@@ -54,8 +52,8 @@ _ERRORS = (
         harm='`free("")` frees nothing and says nothing, where a list of ids was meant.',
         patch=Patch(
             _VALIDATE,
-            "if not isinstance(value, list | tuple):",
-            "if not isinstance(value, list | tuple | str | bytes):",
+            "if type(value) not in (list, tuple):",
+            "if type(value) not in (list, tuple, str, bytes):",
         ),
     ),
     Mutant(
@@ -63,7 +61,7 @@ _ERRORS = (
         clauses=("ERR-TYPE-1",),
         fault="F10",
         harm="A digest without its group is looked up, and is simply never found.",
-        patch=Patch(_CORE, "if not isinstance(key, bytes) or len(key) != size:", "if not isinstance(key, bytes):"),
+        patch=Patch(_CORE, "if type(key) is not bytes or len(key) != size:", "if type(key) is not bytes:"),
     ),
     Mutant(
         name="request_of_another_contract_is_taken",
@@ -105,8 +103,8 @@ _OWNER_AND_COST = (
         harm="After the first refused request the engine answers nobody any more.",
         patch=Patch(
             _CORE,
-            "            return result\n        finally:\n            self._busy.release()\n",
-            "            self._busy.release()\n            return result\n        finally:\n            pass\n",
+            "            raise\n        finally:\n            self._busy.release()\n",
+            "            raise\n        else:\n            self._busy.release()\n",
         ),
     ),
     Mutant(
