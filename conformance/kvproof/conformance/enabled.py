@@ -87,7 +87,7 @@ class EnabledOperations:
         return chosen + ([Commit(world.begun - open_steps + 1)] if open_steps else [])
 
     def _seen(self, world: World, block_id: int) -> Seen:
-        """Holders that are no part of the scope are the pool's own copies; their names change all the time."""
+        """Holders that are no part of the scope are the pool's own copies; what they are called does not matter."""
         block = world.state.blocks[block_id]
         if self._has_steps and not all(name in self._holders for name, _ in block.holders):
             own = tuple(holder for holder in block.holders if holder[0] in self._holders)
@@ -99,7 +99,8 @@ class EnabledOperations:
         """What open steps decide about operations on blocks."""
         steps = world.state.steps
         moves = [(src, dst, name) for _, src, dst, name in steps.copies if name in self._holders]
-        return steps.open, steps.depends, tuple(moves)
+        copied_now = {dst for ahead, _, dst, _ in steps.copies if ahead == steps.open}
+        return steps.open, steps.depends, tuple(moves), frozenset(copied_now)
 
 
 def _judge(world: World, operations: Iterable[Operation]) -> list[Operation]:
