@@ -71,6 +71,7 @@ class EventLog:
                 self._pending.append(Removed(group, digest))
         for run in self._runs():
             self._pending.append(self._stored(run))
+            self._unannounced.difference_update(new.key for new in run)
         self.discard()
 
     def clone(self, index: CachedBlockIndex) -> EventLog:

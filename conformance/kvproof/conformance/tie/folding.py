@@ -196,7 +196,7 @@ def _register_slots(run: Fold, operation: CacheFullBlocks, world: World) -> None
 
 
 def _free(run: Fold, world: World, blocks: Sequence[int], holder: str) -> None:
-    """A batch of releases; what a copy keeps is not the holder's to let go, which is a rule about names (STEP-COPY-2)."""
+    """A batch of releases; what a copy keeps is not its holder's to let go, a rule about names (STEP-COPY-2)."""
     released = [block for block in blocks if block != NULL_BLOCK]
     if any((block, holder) in _kept(world) for block in released):
         raise Refused("free")
