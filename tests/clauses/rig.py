@@ -164,7 +164,8 @@ class Rig:
         """The state that a refused operation must not change: pool, content, requests."""
         return (
             self.pool.observe(),
-            self.pool.last_committed_step,
+            # With immediate commit every operation is a step of its own, whether it changes anything or not.
+            self.pool.last_committed_step if self.config.commit is CommitMode.STEPS else None,
             {block: list(past) for block, past in self.ghost._history.items()},
             dict(self.ghost.prefixes),
             dict(self.ghost.served),
