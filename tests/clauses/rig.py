@@ -164,7 +164,9 @@ class Rig:
         """The state that a refused operation must not change: pool, content, requests."""
         return (
             self.pool.observe(),
-            {block: self.ghost.content(block) for block in range(self.config.num_blocks)},
+            # With immediate commit every operation is a step of its own, whether it changes anything or not.
+            self.pool.last_committed_step if self.config.commit is CommitMode.STEPS else None,
+            {block: list(past) for block, past in self.ghost._history.items()},
             dict(self.ghost.prefixes),
             dict(self.ghost.served),
             [(list(request.tokens), list(request.hashes), request.extra_keys) for request in self.requests],

@@ -82,7 +82,7 @@ def step_operation(method: Callable[Concatenate[Core, P], R]) -> Callable[Concat
 
 
 class PoolCore:
-    """The state of a pool, and what its operations share."""
+    """The state of a pool, and what its operations share (POOL-INIT-1, POOL-NULL-1, POOL-HOLDER-*)."""
 
     def __init__(self, config: PoolConfig, ghost: Ghost | None = None) -> None:
         self.config = check_config(config)

@@ -256,6 +256,7 @@ def _ghost(world: World) -> dict[str, Callable[..., Term]]:
     return {
         "content": content,
         "content_group": content_group,
+        "filled": lambda b: max((ahead for ahead, _, dst, _ in world.state.steps.copies if dst == b), default=0),
         "born": lambda b: world.state.blocks[b].age,
         "served": served,
         "attached": lambda b, r: attached.get((b, r), 0),

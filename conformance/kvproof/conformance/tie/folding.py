@@ -102,6 +102,8 @@ def fold(operation: Operation, world: World, opened: State, start: State, univer
     """
     immediate = world.config.commit is CommitMode.IMMEDIATE
     in_step = immediate and isinstance(operation, OF_A_STEP)
+    if not immediate and isinstance(operation, (*OF_A_STEP, Attach)) and start.done() == start.now():
+        raise Refused("no step is open")  # a batch of nothing takes no transition, and is refused all the same
     run = Fold(machine, opened if in_step else start, universe)
     _operate(run, operation, world, immediate)
     if in_step:

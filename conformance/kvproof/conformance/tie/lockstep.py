@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import time
-from collections import Counter
-from collections.abc import Callable, Iterable
+from collections import Counter, deque
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field, replace
 from itertools import permutations
 from random import Random
@@ -70,10 +70,16 @@ class Comparison:
         _, opened = machine["begin_step"](universe.theory(), self._start)
         self._opened: State = tabulate(opened, universe)
 
+    def _why_not(self, operation: Operation) -> str:
+        """Why the pool layer does not allow an operation; empty if it does."""
+        errors = violations(self._world.situation, operation)
+        return ", ".join(sorted(error.__name__ for error in errors)) or undefined(self._world, operation) or ""
+
     def compare(self, operation: Operation, report: TieReport) -> World | None:
         """Run an operation on both sides; the world after it, None if it is not allowed or they disagree."""
         report.operations += 1
-        allowed = not violations(self._world.situation, operation) and undefined(self._world, operation) is None
+        why = self._why_not(operation)
+        allowed = not why
         try:
             run = fold(operation, self._world, self._opened, self._start, self._universe, self._machine)
         except Refused as refused:
@@ -81,7 +87,7 @@ class Comparison:
                 report.disagreement = Disagreement(operation, (f"the machine refuses it: {refused}",))
             return None
         if not allowed:
-            report.disagreement = Disagreement(operation, ("the machine allows it, the pool layer does not",))
+            report.disagreement = Disagreement(operation, (f"the machine allows it, the pool layer does not: {why}",))
             return None
         report.allowed += 1
         report.met.update(run.met)
@@ -105,28 +111,31 @@ def tie_scope(
 ) -> TieReport:
     """Compare every operation of the scope, allowed or not, in every reachable state, until the sides disagree."""
     report, start = TieReport(), time.perf_counter()
-    canonical, operations = Canonicalizer(scope), list(EnabledOperations(scope).vocabulary())
+    canonical, operations = Canonicalizer(scope), EnabledOperations(scope)
     first = scope.start()
-    seen, frontier = {canonical.form(first)}, [first]
-    while frontier and report.disagreement is None:
-        world = frontier.pop()
+    seen, queue = {canonical.form(first)}, deque([first])
+    while queue and report.disagreement is None:
+        world = queue.popleft()
+        world.drain()
         for after in _successors(world, operations, machine, report):
             form = canonical.form(after)
             if form not in seen:
                 seen.add(form)
-                frontier.append(after)
+                queue.append(after)
         report.states, report.seconds = len(seen), time.perf_counter() - start
         progress(report)
     return report
 
 
-def _successors(world: World, operations: list[Operation], machine: Machine, report: TieReport) -> Iterable[World]:
+def _successors(world: World, operations: EnabledOperations, machine: Machine, report: TieReport) -> Iterator[World]:
+    """The states that the scope goes on from; operations beyond its limits are compared all the same."""
     comparison = Comparison(world, universe_of(world, more_holders=_names_of_copies(world.config)), machine)
-    for operation in operations:
+    within = operations.of(world)
+    for operation in dict.fromkeys([*operations.vocabulary(), *within]):
         after = comparison.compare(operation, report)
         if report.disagreement is not None:
             return
-        if after is not None:
+        if after is not None and operation in within:
             yield after
 
 

@@ -39,6 +39,7 @@ def _is_unused(t: Theory, s: State, b: Term) -> Term:
         s.released_at(b) < s.clock(),
         t.no(s.placed(b)),
         s.born(b) == 0,
+        s.filled(b) == 0,
         t.every("R", lambda r: t.all_of(t.no(s.holds(b, r)), t.no(s.writes(b, r)), s.attached(b, r) == 0)),
         t.every("R P", lambda r, p: t.no(s.served(b, r, p))),
     )
@@ -200,7 +201,7 @@ def steps_in_order(t: Theory, s: State) -> Term:
         s.done() >= 0,
         s.done() <= s.now(),
         t.every("R R", lambda r, w: t.all_of(s.depends(r, w) >= 0, s.depends(r, w) <= s.now())),
-        t.every("B", lambda b: s.born(b) <= s.now()),
+        t.every("B", lambda b: t.all_of(s.born(b) <= s.now(), s.filled(b) <= s.now())),
         t.every("B R", lambda b, r: t.all_of(s.attached(b, r) >= 0, s.attached(b, r) <= s.now())),
     )
 

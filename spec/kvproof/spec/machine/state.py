@@ -74,6 +74,7 @@ REQUESTS: Signature = {
 GHOST: Signature = {
     "content": (("B", "Int"), "P"),  # what the block holds after a step
     "content_group": (("B", "Int"), "G"),  # for which group it was written
+    "filled": (("B",), "Int"),  # the step of the last copy or move to the block
     "born": (("B",), "Int"),  # the step in which the block was allocated last
     "served": (("B", "R", "P"), "Bool"),  # the holder reads this prefix from the block
     "attached": (("B", "R"), "Int"),  # the step of the reserved key that it attached, 0 if it touched or allocated

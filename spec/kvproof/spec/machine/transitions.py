@@ -270,7 +270,7 @@ def attach(t: Theory, s: State, b: Term, r: Term, k: Term) -> Outcome:
 
 def retain(t: Theory, s: State, b: Term, c: Term) -> Outcome:
     """A copy takes a reference to one of its ends, so that both stay until it is done (STEP-COPY-2)."""
-    return t.all_of(s.ref_cnt(b) > 0, t.no(s.is_request(c)), t.no(s.holds(b, c))), acquire(t, s, b, c).but(
+    return t.all_of(b != s.null(), t.no(s.is_request(c)), t.no(s.holds(b, c))), acquire(t, s, b, c).but(
         attached=lambda x, q: t.where(t.all_of(x == b, q == c), 0, s.attached(x, q))
     )
 
@@ -337,15 +337,31 @@ def is_overwritable(t: Theory, s: State, b: Term) -> Term:
     return t.all_of(t.no(has_key(t, s, b)), t.no(t.some("R P", lambda r, p: s.served(b, r, p))))
 
 
+def is_as_the_step_found_it(t: Theory, s: State, b: Term) -> Term:
+    """Nothing was copied to the block in this step and nothing written: copies come before the step's writes."""
+    same = t.all_of(
+        s.content(b, s.now()) == s.content(b, s.now() - 1),
+        s.content_group(b, s.now()) == s.content_group(b, s.now() - 1),
+    )
+    untouched = t.where(s.born(b) == s.now(), s.content(b, s.now()) == s.empty(), same)
+    return t.all_of(s.filled(b) < s.now(), untouched)
+
+
+def fill(t: Theory, s: State, b: Term) -> State:
+    """The block is the destination of a copy of this step."""
+    return s.but(filled=lambda c: t.where(c == b, s.now(), s.filled(c)))
+
+
 def copy(t: Theory, s: State, a: Term, d: Term, r: Term, p: Term) -> Outcome:
     """Block d gets what r may read of block a as the last step left it (CONTENT-COPY-1, STEP-COPY-1)."""
     source = s.now() - 1
     read = t.all_of(s.served(a, r, p), s.attached(a, r) <= s.done())
-    written = t.all_of(s.writes(a, r), p == s.content(a, source), s.length(p) > 0)
+    written = t.all_of(s.writes(a, r), s.born(a) <= source, p == s.content(a, source), s.length(p) > 0)
     allowed = t.all_of(
         is_open(t, s), a != d, s.holds(a, r), s.writes(d, r), is_overwritable(t, s, d), t.any_of(read, written)
     )
-    return allowed, hold_content(t, s, d, p, s.content_group(a, source))
+    after = hold_content(t, s, d, p, s.content_group(a, source))
+    return t.all_of(allowed, is_as_the_step_found_it(t, s, d)), fill(t, after, d)
 
 
 # Keys
@@ -432,7 +448,7 @@ def move_keys(t: Theory, s: State, a: Term, d: Term) -> Outcome:
         return lambda k, c: t.where(c == d, f(k, a), t.all_of(f(k, c), c != a))
 
     moved = hold_content(t, s, d, s.content(a, s.now() - 1), s.content_group(a, s.now() - 1))
-    return allowed, moved.but(
+    return allowed, fill(t, moved, d).but(
         entry=handed(s.entry),
         committed=handed(s.committed),
         listed=lambda c, k: t.where(c == d, s.listed(a, k), t.all_of(s.listed(c, k), c != a)),

@@ -382,8 +382,8 @@ MACHINE_MUTANTS = (
         "retain_by_a_holder",
         "retain",
         "INV-COUNT-1",
-        "return t.all_of(s.ref_cnt(b) > 0, t.no(s.is_request(c)), t.no(s.holds(b, c))), acquire(t, s, b, c).but(",
-        "return t.all_of(s.ref_cnt(b) > 0, t.no(s.is_request(c))), acquire(t, s, b, c).but(",
+        "return t.all_of(b != s.null(), t.no(s.is_request(c)), t.no(s.holds(b, c))), acquire(t, s, b, c).but(",
+        "return t.all_of(b != s.null(), t.no(s.is_request(c))), acquire(t, s, b, c).but(",
     ),
     MachineMutant(
         "a_new_step_forgets_the_blocks",
@@ -404,7 +404,7 @@ MACHINE_MUTANTS = (
         "retain_the_null_block",
         "retain",
         "INV-NULL-1",
-        "return t.all_of(s.ref_cnt(b) > 0, t.no(s.is_request(c)), t.no(s.holds(b, c))), acquire",
+        "return t.all_of(b != s.null(), t.no(s.is_request(c)), t.no(s.holds(b, c))), acquire",
         "return t.all_of(s.ref_cnt(b) >= 0, t.no(s.is_request(c)), t.no(s.holds(b, c))), acquire",
     ),
     MachineMutant(
