@@ -298,7 +298,8 @@ def settle() -> None:
     if not (OLD.is_symlink() or OLD.exists()):
         return
     if read_stamp(VENV) or not read_stamp(OLD):
-        remove(OLD)
+        with step("removing the old environment"):
+            remove(OLD)
         return
     remove(VENV)
     OLD.rename(VENV)
