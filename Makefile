@@ -4,7 +4,9 @@
 # a wheel's path or URL, or a requirement (make setup TORCH=torch==2.8.0). Both stay chosen until `make clean`.
 
 # A finished environment's own interpreter is the one that it was made with.
-PYTHON ?= $(shell test -f .venv/.kvproof-ready && test -x .venv/bin/python && echo .venv/bin/python || echo python3)
+# A setup that was killed may have left it in .venv.old; the next one puts it back.
+PYTHON ?= $(shell for venv in .venv .venv.old; do \
+	if test -f $$venv/.kvproof-ready && test -x $$venv/bin/python; then echo $$venv/bin/python; exit; fi; done; echo python3)
 BIN := .venv/bin
 
 # The theme prints its maintainers' plans at every build; they say nothing about our pages.
@@ -18,6 +20,8 @@ help: ## List the targets
 
 .PHONY: setup
 setup: ## Make .venv with everything that the tests need (instant once it is made)
+	@test "$$($(PYTHON) -c 'print("runs", end="")' </dev/null 2>/dev/null)" = runs || { \
+		echo "setup: '$(PYTHON)' is not a Python 3 that runs; name one, as in make setup PYTHON=python3.12" >&2; exit 1; }
 	@$(PYTHON) tools/setup.py
 
 .PHONY: test
@@ -72,5 +76,5 @@ explore-deep: setup ## Explore larger pools, and the test suite under the long h
 
 .PHONY: clean
 clean: ## Remove all that make made, .venv too
-	rm -rf .venv .hypothesis .mypy_cache .pytest_cache .ruff_cache build dist site
+	rm -rf .venv .venv.old .hypothesis .mypy_cache .pytest_cache .ruff_cache build dist site
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +

@@ -30,6 +30,7 @@ import importlib.util
 import json
 import os
 import platform
+import re
 import shlex
 import shutil
 import signal
@@ -38,13 +39,18 @@ import sysconfig
 import tempfile
 import time
 import tomllib
+import urllib.parse
 from collections.abc import Iterator
 from pathlib import Path
 from typing import NamedTuple
 
 ROOT = Path(__file__).resolve().parent.parent
 VENV = ROOT / ".venv"
-STAMP = VENV / ".kvproof-ready"
+OLD = ROOT / ".venv.old"
+"""Keeps the finished environment while another one is made in its place: scripts hold their path, so the new one cannot
+be made elsewhere and moved."""
+STAMP = ".kvproof-ready"
+"""Lies in a finished environment, and says from what it was made."""
 CONSTRAINTS = ROOT / "constraints.txt"
 TORCH_PINS = "# --- torch and what only torch needs"
 """Starts the line of constraints.txt below which the pins hold for the default torch only."""
@@ -100,8 +106,31 @@ def torch_choice(asked: str, made_with: Stamp | None) -> str:
     """
     if not asked:
         return made_with.torch if made_with else ""
-    wheel = Path(asked).absolute()
-    return str(wheel) if wheel.is_file() else asked
+    named = Path(asked)
+    is_path = named.is_file() or (os.sep in asked and named.exists())
+    return str(named.absolute()) if is_path else asked
+
+
+def local_path(choice: str) -> Path | None:
+    """Return the path on this machine that a choice of torch means, None for a requirement or another URL."""
+    reference = re.fullmatch(r"[\w.-]+(?:\[[^\]]*\])?\s*@\s*([A-Za-z][\w+.-]*:.*)", choice)
+    place = reference[1] if reference else choice
+    if place.lower().startswith("file:"):
+        return Path(urllib.parse.unquote(urllib.parse.urlsplit(place).path))
+    if re.match(r"[A-Za-z][\w+.-]*://", place):
+        return None
+    path = re.sub(r"\[[^\]]*\]$", "", place)  # the extras
+    return Path(path) if path.endswith(".whl") or os.sep in path else None
+
+
+def refuse_missing_torch(choice: str, remembered: bool) -> None:
+    """Find a mistyped path before anything is done for it."""
+    path = local_path(choice)
+    if path is None or path.exists() or Path(choice).exists():
+        return
+    whose = "the torch that .venv was made with" if remembered else f"TORCH={choice}"
+    way_out = "choose another with TORCH=, or run `make clean` for the pinned one; " if remembered else ""
+    raise SetupFailed(f"setup: {whose} does not exist: {path.absolute()}; {way_out}nothing was changed")
 
 
 def torch_identity(choice: str) -> str:
@@ -133,17 +162,25 @@ def digest(choice: str) -> str:
     return hashlib.sha256(json.dumps(inputs).encode()).hexdigest()
 
 
-def read_stamp() -> Stamp | None:
-    """Return the stamp of a finished environment; None where there is none, or none that works."""
-    if not (VENV / "bin/python").exists() or not STAMP.is_file():
+def read_stamp(environment: Path) -> Stamp | None:
+    """Return what a finished environment was made from; None where there is none, or where it was not finished."""
+    stamp = environment / STAMP
+    if not stamp.is_file():
         return None
-    recorded, _, torch = STAMP.read_text(encoding="utf-8").partition("\n")
+    recorded, _, torch = stamp.read_text(encoding="utf-8").partition("\n")
     return Stamp(recorded, torch.strip())
 
 
 def write_stamp(stamp: Stamp) -> None:
-    """Call the environment finished: the last act of a setup."""
-    STAMP.write_text(f"{stamp.digest}\n{stamp.torch}\n", encoding="utf-8")
+    """Call the environment finished, at one blow: the last act before the old one goes."""
+    draft = VENV / (STAMP + ".draft")
+    draft.write_text(f"{stamp.digest}\n{stamp.torch}\n", encoding="utf-8")
+    draft.replace(VENV / STAMP)
+
+
+def works() -> bool:
+    """Tell whether the environment still has its interpreter: that goes when the system's Python does."""
+    return (VENV / "bin/python").exists()
 
 
 # What the machine must have.
@@ -233,14 +270,50 @@ def step(title: str) -> Iterator[None]:
     print(f"{time.monotonic() - started:.0f} s", flush=True)
 
 
-def remove_venv() -> None:
-    """Remove what a broken or outdated setup left."""
-    if VENV.is_symlink() or VENV.exists():
-        say("removes the .venv that is there: it is unfinished or outdated")
-    if VENV.is_symlink():
-        VENV.unlink()
-    elif VENV.exists():
-        shutil.rmtree(VENV)
+def remove(environment: Path) -> None:
+    """Remove an environment, its stamp first: half of it must not pass for all of it."""
+    if environment.is_symlink():
+        environment.unlink()
+    elif environment.exists():
+        (environment / STAMP).unlink(missing_ok=True)
+        shutil.rmtree(environment)
+
+
+def set_aside() -> None:
+    """Make room for a new environment; one that was finished is kept."""
+    if read_stamp(VENV):
+        say(f"keeps the old .venv as {OLD.name} until the new one is ready")
+        (VENV / ".gitignore").write_text("*\n", encoding="utf-8")
+        VENV.rename(OLD)
+    elif VENV.is_symlink() or VENV.exists():
+        say("removes the .venv that is there: no setup finished it")
+        remove(VENV)
+
+
+def settle() -> None:
+    """Leave one environment of two: the new one if it is finished, else the old one.
+
+    Right after a success, after a failure, and when a setup that was killed left both.
+    """
+    if not (OLD.is_symlink() or OLD.exists()):
+        return
+    if read_stamp(VENV) or not read_stamp(OLD):
+        with step("removing the old environment"):
+            remove(OLD)
+        return
+    remove(VENV)
+    OLD.rename(VENV)
+    say("put the old .venv back in its place")
+
+
+@contextlib.contextmanager
+def replacing() -> Iterator[None]:
+    """Give up the old environment only when the new one is finished."""
+    try:
+        set_aside()
+        yield
+    finally:
+        settle()
 
 
 def make_venv() -> None:
@@ -298,8 +371,7 @@ def run_with_heartbeat(command: list[str], output: int) -> int:
 
 
 def make_environment(choice: str) -> None:
-    """Make the environment from nothing. Without a stamp it counts for nothing until the last step is done."""
-    remove_venv()
+    """Make the environment where none is. Without a stamp it counts for nothing until the last step is done."""
     with step("[1/4] empty .venv"):
         make_venv()
     constraints = constraints_for(choice)
@@ -327,10 +399,12 @@ def announce(choice: str) -> None:
 
 def setup(asked: str) -> None:
     """Bring the environment up to date; do nothing if it is."""
-    made_with = read_stamp()
+    settle()
+    made_with = read_stamp(VENV)
     choice = torch_choice(asked, made_with)
+    refuse_missing_torch(choice, remembered=not asked)
     wanted = Stamp(digest(choice), choice)
-    if made_with == wanted:
+    if made_with == wanted and works():
         say(".venv is ready")
         return
     lacks = [*lacks_venv(), *lacks_compiler(), *lacks_header(), *lacks_space()]
@@ -338,8 +412,9 @@ def setup(asked: str) -> None:
         raise SetupFailed("setup: " + missing_line(lacks))
     announce(choice)
     started = time.monotonic()
-    make_environment(choice)
-    write_stamp(wanted)
+    with replacing():
+        make_environment(choice)
+        write_stamp(wanted)
     say(f".venv is ready after {time.monotonic() - started:.0f} s")
 
 
@@ -351,6 +426,9 @@ def main() -> int:
             setup(os.environ.get("TORCH", "").strip())
     except SetupFailed as failure:
         print(failure, file=sys.stderr)
+        return 1
+    except OSError as error:
+        print(f"setup: {error}", file=sys.stderr)
         return 1
     except KeyboardInterrupt:
         print("setup: interrupted; run it again to start over", file=sys.stderr)

@@ -53,7 +53,7 @@ def setup(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> ModuleType:
     (tmp_path / "constraints.txt").write_text("numpy==1\n# --- torch and what only torch needs\ntorch==2.13.0\n")
     monkeypatch.setattr(module, "ROOT", tmp_path)
     monkeypatch.setattr(module, "VENV", tmp_path / ".venv")
-    monkeypatch.setattr(module, "STAMP", tmp_path / ".venv" / ".kvproof-ready")
+    monkeypatch.setattr(module, "OLD", tmp_path / ".venv.old")
     monkeypatch.setattr(module, "CONSTRAINTS", tmp_path / "constraints.txt")
     for check in ("lacks_venv", "lacks_compiler", "lacks_header", "lacks_space"):
         monkeypatch.setattr(module, check, list)
@@ -153,6 +153,165 @@ def test_a_wheel_that_was_built_again_makes_it_anew(setup: ModuleType, made: lis
     wheel.write_bytes(b"the second build")
     setup.setup("")
     assert made == [str(wheel)] * 2
+
+
+def break_off(setup: ModuleType, monkeypatch: pytest.MonkeyPatch, asked: str, end: BaseException) -> None:
+    """Run a setup that ends in `end` halfway through the new environment."""
+
+    def broken(choice: str) -> None:
+        (setup.VENV / "bin").mkdir(parents=True)
+        (setup.VENV / "half").touch()
+        raise end
+
+    with monkeypatch.context() as this_try:
+        this_try.setattr(setup, "make_environment", broken)
+        with pytest.raises(type(end)):
+            setup.setup(asked)
+
+
+@pytest.mark.parametrize("end", [OSError("disk full"), KeyboardInterrupt()], ids=["failure", "Ctrl-C"])
+def test_a_finished_environment_outlives_a_failed_try_and_so_does_its_torch(
+    setup: ModuleType, made: list[str], monkeypatch: pytest.MonkeyPatch, end: BaseException
+) -> None:
+    setup.setup("torch==2.8.0")
+    (setup.VENV / "mine").touch()
+    break_off(setup, monkeypatch, "torch==99.0", end)
+    assert (setup.VENV / "mine").exists()
+    assert not (setup.VENV / "half").exists()
+    assert not setup.OLD.exists()
+    setup.setup("")
+    assert made == ["torch==2.8.0"]
+
+
+def test_the_torch_stays_chosen_after_a_failed_try_where_python_is_gone(
+    setup: ModuleType, made: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    setup.setup("torch==2.8.0")
+    (setup.VENV / "bin" / "python").unlink()
+    break_off(setup, monkeypatch, "", setup.SetupFailed("no network"))
+    setup.setup("")
+    assert made == ["torch==2.8.0"] * 2
+
+
+def test_the_old_environment_goes_when_the_new_one_is_finished(setup: ModuleType, made: list[str]) -> None:
+    setup.setup("")
+    (setup.VENV / "mine").touch()
+    setup.setup("torch==2.8.0")
+    assert not (setup.VENV / "mine").exists()
+    assert not setup.OLD.exists()
+
+
+def test_a_finished_environment_is_not_called_unfinished(
+    setup: ModuleType, made: list[str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    setup.setup("")
+    setup.setup("torch==2.8.0")
+    said = capsys.readouterr().out
+    assert "keeps the old .venv" in said
+    assert "no setup finished it" not in said
+
+
+@pytest.mark.parametrize("half", [False, True], ids=["nothing new yet", "half a new one"])
+def test_a_setup_that_was_killed_is_recovered_from(setup: ModuleType, made: list[str], half: bool) -> None:
+    setup.setup("torch==2.8.0")
+    setup.set_aside()
+    if half:
+        (setup.VENV / "bin").mkdir(parents=True)
+    setup.setup("")
+    assert made == ["torch==2.8.0"]
+    assert setup.read_stamp(setup.VENV)
+    assert not setup.OLD.exists()
+
+
+def test_a_setup_that_was_killed_after_its_stamp_keeps_the_new_environment(setup: ModuleType, made: list[str]) -> None:
+    setup.setup("")
+    shutil.copytree(setup.VENV, setup.OLD)
+    (setup.VENV / "new").touch()
+    setup.setup("")
+    assert (setup.VENV / "new").exists()
+    assert not setup.OLD.exists()
+    assert made == [""]
+
+
+def test_a_half_removed_environment_is_not_put_back(
+    setup: ModuleType, made: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def killed(path: Path) -> None:
+        raise KeyboardInterrupt
+
+    setup.setup("")
+    setup.set_aside()
+    with monkeypatch.context() as this_try:
+        this_try.setattr(setup.shutil, "rmtree", killed)
+        with pytest.raises(KeyboardInterrupt):
+            setup.remove(setup.OLD)
+    setup.setup("")
+    assert made == ["", ""]
+    assert not setup.OLD.exists()
+
+
+@pytest.mark.parametrize(
+    "asked", ["nope.whl", "no/torch", "./nope.whl[opt]", "file:///no/torch.whl", "torch @ file:///no/torch.whl"]
+)
+def test_a_local_torch_that_does_not_exist_is_refused_before_anything_is_done(
+    setup: ModuleType, made: list[str], asked: str
+) -> None:
+    setup.setup("")
+    before = {path: path.stat().st_mtime_ns for path in setup.ROOT.rglob("*")}
+    with pytest.raises(setup.SetupFailed, match="does not exist") as failure:
+        setup.setup(asked)
+    assert f"TORCH={asked} " in str(failure.value)
+    assert "\n" not in str(failure.value)
+    assert {path: path.stat().st_mtime_ns for path in setup.ROOT.rglob("*")} == before
+    assert made == [""]
+
+
+@pytest.mark.parametrize(
+    "asked",
+    [
+        "torch",
+        "torch==2.8.0",
+        "torch[opt]>=2,<3",
+        "https://example.org/torch.whl",
+        "torch @ https://example.org/torch.whl",
+        "git+https://example.org/torch",
+    ],
+)
+def test_a_requirement_or_a_url_is_no_local_path(asked: str) -> None:
+    assert load().local_path(asked) is None
+
+
+@pytest.mark.parametrize("form", ["{}", "{}[opt]", "file://{}", "torch @ file://{}"])
+def test_a_local_torch_that_exists_is_accepted(setup: ModuleType, made: list[str], tmp_path: Path, form: str) -> None:
+    wheel = tmp_path / "torch@2.whl"
+    wheel.touch()
+    setup.setup(form.format(wheel))
+    assert made == [form.format(wheel)]
+
+
+def test_a_wheel_that_went_after_the_setup_is_named(setup: ModuleType, made: list[str], tmp_path: Path) -> None:
+    wheel = tmp_path / "torch.whl"
+    wheel.touch()
+    setup.setup(str(wheel))
+    wheel.unlink()
+    with pytest.raises(setup.SetupFailed, match=r"that \.venv was made with does not exist"):
+        setup.setup("")
+    assert made == [str(wheel)]
+    assert setup.read_stamp(setup.VENV)
+
+
+@pytest.mark.skipif(not shutil.which("make"), reason="needs make")
+@pytest.mark.parametrize("python", ["/bin/true", "/bin/echo", "python9", "/bin/sh", ""])
+def test_make_says_in_one_line_that_python_is_none(tmp_path: Path, python: str) -> None:
+    shutil.copy(PROJECT / "Makefile", tmp_path)
+    run = subprocess.run(
+        ["make", "setup", f"PYTHON={python}"], cwd=tmp_path, stdin=subprocess.DEVNULL, capture_output=True, text=True
+    )
+    assert run.returncode
+    assert run.stdout == ""
+    said = [line for line in run.stderr.splitlines() if not line.startswith("make")]
+    assert len(said) == 1
+    assert f"'{python}' is not a Python 3 that runs" in said[0]
 
 
 def test_the_pins_of_the_default_torch_do_not_bind_another_one(setup: ModuleType) -> None:
