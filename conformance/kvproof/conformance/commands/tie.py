@@ -8,10 +8,19 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
+from kvproof.conformance.operations import (
+    AddRequest,
+    Allocate,
+    BeginStep,
+    CachePartialBlock,
+    Commit,
+    Move,
+    Write,
+)
 from kvproof.conformance.scope import Scope
-from kvproof.conformance.tie.lockstep import TieReport, tie_scope, tie_walk
+from kvproof.conformance.tie.lockstep import TieReport, tie_scope, tie_trace, tie_walk
 from kvproof.conformance.tie.situations import SITUATIONS
-from kvproof.spec.vocabulary import CommitMode, GroupKind, Residency
+from kvproof.spec.vocabulary import CommitMode, GroupConfig, GroupKind, PoolConfig, Residency
 
 DISAGREED, NOT_ALL_MET = 1, 4
 
@@ -28,8 +37,26 @@ SCOPES = (
 )
 """Small enough for every test run; prefixes are nested, or partial keys would never meet."""
 
-WALKS = 12
-STEPS_OF_A_WALK = 120
+MOVE_OF_SEVERAL_KEYS = (
+    PoolConfig(3, 1, (GroupConfig(GroupKind.FULL_ATTENTION, 3),), commit=CommitMode.STEPS),
+    (
+        AddRequest("r1", (0, 0, 0)),
+        BeginStep(),
+        Allocate("r1", 1),
+        Write("r1", 1, 2, 0),
+        CachePartialBlock("r1", 1, 2, 0),
+        CachePartialBlock("r1", 1, 1, 0),
+        Commit(1),
+        BeginStep(),
+        Allocate("copy:1", 1),
+        Move(1, 2),
+        Commit(2),
+    ),
+)
+"""A trace for what the scopes and walks hardly ever meet."""
+
+WALKS = 24
+STEPS_OF_A_WALK = 150
 
 
 def tie() -> None:
@@ -54,6 +81,7 @@ def tie() -> None:
         total.add(report := tie_walk(seed, STEPS_OF_A_WALK))
         if report.disagreement is not None:
             _tell(console, f"walk with seed {seed}", report)
+    total.add(tie_trace(*MOVE_OF_SEVERAL_KEYS))
     console.print(f"{WALKS} walks of {STEPS_OF_A_WALK} operations, seeds 0 to {WALKS - 1}")
     console.print(_coverage(total.met))
     if total.disagreement is not None:

@@ -15,6 +15,7 @@ from kvproof.conformance.operations import Append, Operation
 from kvproof.conformance.preconditions import violations
 from kvproof.conformance.proposals import Proposer
 from kvproof.conformance.scope import Scope
+from kvproof.conformance.step_proposals import StepProposer
 from kvproof.conformance.tie.abstraction import Universe, abstract, tabulate, universe_of
 from kvproof.conformance.tie.comparison import differences
 from kvproof.conformance.tie.folding import MACHINE, TRANSITIONS_OF, Machine, Refused, appended, copy_name, fold
@@ -139,14 +140,31 @@ def _successors(world: World, operations: EnabledOperations, machine: Machine, r
             yield after
 
 
-LONGEST_TEXT = 4
+def tie_trace(config: PoolConfig, operations: Iterable[Operation], machine: Machine = MACHINE) -> TieReport:
+    """Compare the operations of a trace, each of which must be allowed."""
+    world, report = World(config), TieReport(states=1)
+    for operation in operations:
+        if not isinstance(operation, TRANSITIONS_OF):
+            world.apply(operation)
+            continue
+        holders = (*_names_of_copies(config), *StepProposer.copies)
+        after = Comparison(world, universe_of(world, more_holders=holders), machine).compare(operation, report)
+        if after is None:
+            report.disagreement = report.disagreement or Disagreement(operation, ("neither side allows it",))
+            break
+        world = after
+        report.states += 1
+    return report
+
+
+LONGEST_TEXT = 6
 """Tokens of a request in a walk: the machine's quantifiers range over every prefix of every text."""
 
 
 def _small_config(random: Random) -> PoolConfig:
     config = random_config(random)
     groups = tuple(
-        replace(group, block_size=config.hash_block_size * random.randint(1, 2)) for group in config.groups[:2]
+        replace(group, block_size=config.hash_block_size * random.randint(1, 3)) for group in config.groups[:2]
     )
     return replace(config, num_blocks=min(config.num_blocks, 5), groups=groups, holders=HolderMode.NAMED)
 
@@ -156,14 +174,16 @@ def tie_walk(seed: int, steps: int, machine: Machine = MACHINE) -> TieReport:
     random = Random(seed)
     world = World(_small_config(random))
     report, start = TieReport(states=1), time.perf_counter()
-    proposer = Proposer(world, random)
+    proposer = (StepProposer if world.config.commit is CommitMode.STEPS else Proposer)(world, random)
     proposer.longest = LONGEST_TEXT
     while report.operations < steps and report.disagreement is None:
         operation = proposer.draw()
         if isinstance(operation, TRANSITIONS_OF):
             grown = [appended(world, operation.request, operation.tokens)] if isinstance(operation, Append) else []
             comparison = Comparison(
-                world, universe_of(world, grown, (*_names_of_copies(world.config), "copy")), machine
+                world,
+                universe_of(world, grown, (*_names_of_copies(world.config), "copy", *StepProposer.copies)),
+                machine,
             )
             after = comparison.compare(operation, report)
             if after is not None:
