@@ -4,6 +4,7 @@ from collections.abc import Callable, Iterator
 
 import pytest
 
+from kvproof.spec.vocabulary import CommitMode
 from tests.clauses.rig import Rig
 
 
@@ -19,6 +20,18 @@ def new_rig() -> Iterator[Callable[..., Rig]]:
     yield make
     for rig in made:
         rig.check()
+
+
+@pytest.fixture
+def in_step(new_rig: Callable[..., Rig]) -> Callable[..., Rig]:
+    """Makes rigs whose keys are published with the commit of their step; step 1 is open."""
+
+    def make(*args: object, **kwargs: object) -> Rig:
+        rig = new_rig(*args, commit=CommitMode.STEPS, **kwargs)
+        assert rig.begin() == 1
+        return rig
+
+    return make
 
 
 @pytest.fixture

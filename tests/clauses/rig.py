@@ -8,9 +8,14 @@ from contextlib import contextmanager
 import pytest
 
 from kvproof.reference import BlockPool, EventMirror, Ghost, Request, check_invariants
+from kvproof.reference.ghost import Content
+from kvproof.reference.index import Registration
+from kvproof.reference.lookup import Hit
+from kvproof.reference.request import Prefix
 from kvproof.spec.errors import PoolError
 from kvproof.spec.events import Event, PrefixHash, Removed
 from kvproof.spec.vocabulary import (
+    CommitMode,
     ExtraKey,
     GroupConfig,
     GroupKind,
@@ -26,9 +31,13 @@ ATTENTION = GroupConfig(GroupKind.FULL_ATTENTION, 4)
 WINDOW = GroupConfig(GroupKind.SLIDING_WINDOW, 4, window=6)
 RECURRENT = GroupConfig(GroupKind.RECURRENT, 4)
 WIDE = GroupConfig(GroupKind.FULL_ATTENTION, 8)
+WIDE_WINDOW = GroupConfig(GroupKind.SLIDING_WINDOW, 8, window=6)
+WIDE_STATE = GroupConfig(GroupKind.RECURRENT, 8)
 
 EVERY_KIND = pytest.mark.parametrize("group", [ATTENTION, WINDOW, RECURRENT], ids=lambda group: group.kind.value)
 ATTENTION_KINDS = pytest.mark.parametrize("group", [ATTENTION, WINDOW], ids=lambda group: group.kind.value)
+EVERY_WIDE_KIND = pytest.mark.parametrize("group", [WIDE, WIDE_WINDOW, WIDE_STATE], ids=lambda group: group.kind.value)
+WIDE_ATTENTION_KINDS = pytest.mark.parametrize("group", [WIDE, WIDE_WINDOW], ids=lambda group: group.kind.value)
 
 TEN = (1, 2, 3, 4, 5, 6, 7, 8, 9, 10)
 
@@ -48,8 +57,9 @@ class Rig:
         holders: HolderMode = HolderMode.NAMED,
         algorithm: HashAlgorithm = HashAlgorithm.SHA256,
         seed: bytes | None = None,
+        commit: CommitMode = CommitMode.IMMEDIATE,
     ) -> None:
-        self.config = PoolConfig(blocks, h, groups or (ATTENTION,), algorithm, seed, residency, holders)
+        self.config = PoolConfig(blocks, h, groups or (ATTENTION,), algorithm, seed, residency, holders, commit)
         self.ghost = Ghost()
         self.pool = BlockPool(self.config, self.ghost)
         self.mirror = EventMirror(self.config, self.pool.hasher)
@@ -87,6 +97,42 @@ class Rig:
         self.pool.cache_full_blocks(request, table, 0, slots, group)
         return table
 
+    def begin(self) -> int:
+        return self.pool.begin_step()
+
+    def commit(self, *steps: int) -> None:
+        for step in steps:
+            self.pool.commit(step)
+
+    def attach(self, request: Request, block: int, position: int, group: int = 0) -> None:
+        self.pool.attach(block, key(request, position, group), request.request_id)
+
+    def hit(self, request: Request, position: int, group: int = 0) -> Hit:
+        """What a lookup says of the request's key."""
+        return self.pool.find([key(request, position, group)])[0]
+
+    def entries(self, block: int) -> list[tuple[int, int, Holder | None]]:
+        """Position, commits until it is ready and who reserved it, for each entry of the block."""
+        return [(e.position, e.ahead, e.owner) for e in self.pool.observe().blocks[block].entries]
+
+    def holders(self, block: int) -> dict[Holder, PrefixHash | None]:
+        return dict(self.pool.observe().blocks[block].holders)
+
+    def held(self, block: int, holder: str) -> tuple[int, ...] | None:
+        """The tokens that the block holds after the current step."""
+        content = self.pool.read(block, holder)
+        return None if content is None else content.spelled
+
+    def list_key(self, request: Request, block: int, position: int, group: int = 0) -> None:
+        """Enter a key into the index behind the pool's back, as if it had been committed long ago."""
+        registration = Registration(request.request_id, Prefix(request, position), group, 0)
+        self.pool._index.reserve(registration, block, self.pool.last_committed_step)
+        self.pool._index.set_ready(registration.key, block)
+
+    def overwrite(self, block: int, content: Content | None) -> None:
+        """Let a block hold something else, behind the pool's back."""
+        self.ghost.hold(block, content, self.pool.last_committed_step)
+
     def keys_of(self, block: int) -> list[Key]:
         return [key for key, _ in self.pool.observe().blocks[block].keys]
 
@@ -118,7 +164,9 @@ class Rig:
         """The state that a refused operation must not change: pool, content, requests."""
         return (
             self.pool.observe(),
-            dict(self.ghost.contents),
+            # With immediate commit every operation is a step of its own, whether it changes anything or not.
+            self.pool.last_committed_step if self.config.commit is CommitMode.STEPS else None,
+            {block: list(past) for block, past in self.ghost._history.items()},
             dict(self.ghost.prefixes),
             dict(self.ghost.served),
             [(list(request.tokens), list(request.hashes), request.extra_keys) for request in self.requests],

@@ -5,7 +5,8 @@ from collections.abc import Callable
 import pytest
 
 from kvproof.reference import InvariantViolation, Request
-from kvproof.reference.ghost import Content, Prefix
+from kvproof.reference.ghost import Content
+from kvproof.reference.request import Prefix
 from kvproof.spec.errors import ContentConflict, InvalidBlock, NotOwner, NotReferenced, OutOfRange, PoolError
 from kvproof.spec.vocabulary import ExtraKey, ExtraKeySource, GroupConfig, HolderMode
 from tests.clauses.rig import ATTENTION_KINDS, EVERY_KIND, RECURRENT, TEN, WIDE, Rig, key
@@ -441,6 +442,6 @@ def test_a_state_of_a_longer_prefix_does_not_serve_a_shorter_key(new_rig: Callab
     [block] = rig.take(r1)
     rig.put(r1, block, 2)
     rig.check()
-    rig.ghost.contents[block] = Content(Prefix(r1, 3), 0)
+    rig.overwrite(block, Content(Prefix(r1, 3), 0))
     with pytest.raises(InvariantViolation, match="INV-SOUND-1"):
         rig.check()

@@ -23,11 +23,12 @@ from kvproof.spec.errors import (
     NotOwner,
     NotReferenced,
     OutOfBlocks,
+    OutOfOrder,
     OutOfRange,
     PoolError,
     StillReferenced,
 )
-from kvproof.spec.vocabulary import ExtraKey, ExtraKeySource, HashAlgorithm, HolderMode, PoolConfig
+from kvproof.spec.vocabulary import CommitMode, ExtraKey, ExtraKeySource, HashAlgorithm, HolderMode, PoolConfig
 from tests.clauses.rig import ATTENTION, RECURRENT, WIDE, Rig, key
 
 # Types and ranges: every argument of every public call, one bad value at a time, the others good.
@@ -37,6 +38,17 @@ def small_world() -> Rig:
     """r1 has the full block 1 and the fresh block 2, r2 the fresh block 3; block 4 is free."""
     rig = Rig(blocks=5)
     r1, r2 = rig.request("r1"), rig.request("r2")
+    rig.fill(r1, 1)
+    rig.take(r1)
+    rig.take(r2)
+    return rig
+
+
+def world_in_a_step() -> Rig:
+    """The same as `small_world` in step 1, which is open: what r1 registered is reserved."""
+    rig = Rig(blocks=5, commit=CommitMode.STEPS)
+    r1, r2 = rig.request("r1"), rig.request("r2")
+    rig.pool.begin_step()
     rig.fill(r1, 1)
     rig.take(r1)
     rig.take(r2)
@@ -72,7 +84,21 @@ def good_calls(rig: Rig) -> dict[str, dict[str, Any]]:
         "take_events": {},
         "observe": {},
         "clone": {},
+        "begin_step": {},
+        "commit": {"step": 1},
+        "attach": {"block_id": 1, "key": h4, "holder": "r2"},
+        "rollback": {"requests": ["r1"]},
+        "finish": {"request_id": "r1", "block_ids": [1, 2]},
+        "find": {"keys": [h4]},
     }
+
+
+OF_STEPS = {"begin_step", "commit", "attach", "rollback"}
+
+
+def world_for(method: str) -> Rig:
+    """Where the method's good arguments are good."""
+    return world_in_a_step() if method in OF_STEPS else small_world()
 
 
 Bad = list[tuple[Any, type[PoolError]]]
@@ -137,6 +163,18 @@ BAD_ARGUMENTS: dict[tuple[str, str], Bad] = {
     ("copy", "holder"): [*NO_NAME, ("r2", NotReferenced)],
     ("read", "block_id"): [*NO_BLOCK, (0, InvalidBlock), (3, NotReferenced), (4, NotReferenced)],
     ("read", "holder"): [*NO_NAME, ("r2", NotReferenced)],
+    ("commit", "step"): [*NO_INT, (0, OutOfRange), (-1, OutOfRange), (2, OutOfOrder), (2**70, OutOfOrder)],
+    ("attach", "block_id"): [*NO_BLOCK, (0, NotCached), (2, NotCached), (4, NotCached)],
+    ("attach", "key"): [*NO_KEY, (b"k" * 36, NotCached)],
+    ("attach", "holder"): [*NO_NAME, ("r1", AlreadyHeld), ("copy:1", InvalidArgument)],
+    ("rollback", "requests"): [
+        *NO_LIST,
+        *((["r1", value], error) for value, error in NO_NAME),
+        (["r1", "copy:1"], InvalidArgument),
+    ],
+    ("finish", "request_id"): [*NO_NAME, ("nobody", NotReferenced), ("copy:1", InvalidArgument)],
+    ("finish", "block_ids"): [*NO_BLOCKS, ([1, 1], NotReferenced), ([1, 3], NotReferenced), ([4], NotReferenced)],
+    ("find", "keys"): [*NO_LIST, *(([value], error) for value, error in NO_KEY)],
 }
 
 
@@ -157,15 +195,27 @@ def cases(table: dict[tuple[str, str], Bad]) -> list[Any]:
 def test_a_bad_argument_of_the_pool_is_refused(
     method: str, argument: str, value: object, error: type[PoolError]
 ) -> None:
-    rig = small_world()
+    rig = world_for(method)
     with rig.refused(error):
         getattr(rig.pool, method)(**{**good_calls(rig)[method], argument: value})
 
 
+@pytest.mark.clause("ERR-TYPE-1", "ERR-ATOMIC-1")
+@pytest.mark.parametrize("method", dict.fromkeys(method for method, _ in BAD_ARGUMENTS))
+def test_a_bad_argument_is_refused_in_a_pool_with_steps_too(method: str) -> None:
+    rig = world_in_a_step()
+    for (name, argument), bad in BAD_ARGUMENTS.items():
+        for value, _ in bad if name == method else ():
+            before = rig.snapshot()
+            with pytest.raises(PoolError):
+                getattr(rig.pool, method)(**{**good_calls(rig)[method], argument: value})
+            assert rig.snapshot() == before, (argument, value)
+
+
 @pytest.mark.clause("ERR-TYPE-1")
-@pytest.mark.parametrize("method", [*dict.fromkeys(m for m, _ in BAD_ARGUMENTS), "take_events", "observe", "clone"])
+@pytest.mark.parametrize("method", [*dict.fromkeys(m for m, _ in BAD_ARGUMENTS), "take_events", "begin_step"])
 def test_the_good_arguments_are_accepted(method: str) -> None:
-    rig = small_world()
+    rig = world_for(method)
     getattr(rig.pool, method)(**good_calls(rig)[method])
 
 
@@ -381,13 +431,34 @@ def test_a_refusal_late_in_a_batch_leaves_what_came_before_it_undone(
         (lambda rig, r1: rig.pool.allocate("1", "r1"), ["'1'", "integer"]),
         (lambda rig, r1: rig.pool.free(["1"], "r1"), ["'1'", "integer"]),
         (lambda rig, r1: rig.pool.evict("1"), ["'1'", "list"]),
-        (lambda rig, r1: rig.pool.touch(2, key(r1, 4), "r2"), ["2", "does not have the key", "look it up again"]),
+        (lambda rig, r1: rig.pool.touch(2, key(r1, 4), "r2"), ["2", "has no key", "look it up again"]),
         (lambda rig, r1: rig.pool.reset(), ["3 blocks are referenced", "only when none is"]),
         (lambda rig, r1: rig.pool.cache_full_blocks(r1, [1, 2], 0, 2, 0, [True]), ["1", "2", "one for each"]),
     ],
 )
 def test_an_errors_text_says_what_was_wrong_and_what_is_allowed(call: Callable[..., object], says: list[str]) -> None:
-    rig = small_world()
+    assert_says(small_world(), call, says)
+
+
+@pytest.mark.clause("ERR-TEXT-1")
+@pytest.mark.parametrize(
+    ("call", "says"),
+    [
+        (lambda rig, r1: rig.pool.commit(3), ["step 3", "after 0", "up to 1"]),
+        (lambda rig, r1: (rig.pool.commit(1), rig.pool.allocate(1, "r1")), ["allocate", "call begin_step first"]),
+        (lambda rig, r1: rig.pool.attach(2, key(r1, 4), "r2"), ["2", "no full key", "look again"]),
+        (lambda rig, r1: rig.pool.attach(1, key(r1, 4), "copy:1"), ["'copy:1'", "only requests attach"]),
+        (lambda rig, r1: rig.pool.free([1], "r1"), ["1", "step 1", "commit the step, or roll the request back"]),
+        (lambda rig, r1: rig.pool.rollback(["copy:1"]), ["'copy:1'", "only requests"]),
+        (lambda rig, r1: rig.pool.touch(1, key(r1, 4), "r2"), ["1", "to serve", "look it up again"]),
+        (lambda rig, r1: small_world().pool.begin_step(), ["commits immediately", "commit=steps"]),
+    ],
+)
+def test_the_errors_of_steps_say_what_was_wrong_too(call: Callable[..., object], says: list[str]) -> None:
+    assert_says(world_in_a_step(), call, says)
+
+
+def assert_says(rig: Rig, call: Callable[..., object], says: list[str]) -> None:
     with pytest.raises(PoolError) as caught:
         call(rig, rig.requests[0])
     missing = [word for word in says if word not in str(caught.value)]

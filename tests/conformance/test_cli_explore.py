@@ -35,6 +35,15 @@ def test_options_choose_the_scope() -> None:
     assert "1 blocks of 1, keys a,aa, refs 1, recurrent, per_copy" in text
 
 
+def test_options_choose_steps() -> None:
+    result = run(app, ["explore", "--blocks", "1", "--commit", "steps", "--in-flight", "1"])
+    assert result.exit_code == 0
+    text = squeezed(result.stdout)
+    assert "1 blocks of 2, keys a,aa, refs 2, full_attention, logical, 1 steps in flight" in text
+    assert "states 742" in text
+    assert "never" not in text
+
+
 def test_an_operation_that_never_fired_is_marked() -> None:
     result = run(app, ["explore", "--blocks", "1", "--keys", "a", "--refs", "1"])
     assert "move never" not in squeezed(result.stdout)
@@ -69,6 +78,7 @@ def test_running_out_of_time_ends_with_4_and_promises_nothing() -> None:
         (["--keys", "a,a"], "names a key twice"),
         (["--refs", "0"], "refs is 0"),
         (["--block-size", "0"], "block size is 0"),
+        (["--in-flight", "2"], "in flight is 2; steps are in flight only with commit steps"),
     ],
 )
 def test_a_scope_that_makes_no_sense_ends_with_2_and_one_line(options: list[str], text: str) -> None:
@@ -78,7 +88,9 @@ def test_a_scope_that_makes_no_sense_ends_with_2_and_one_line(options: list[str]
     assert len(result.stderr.splitlines()) == 1
 
 
-@pytest.mark.parametrize("options", [["--kind", "mamba"], ["--blocks", "three"], ["--depth", "3"]])
+@pytest.mark.parametrize(
+    "options", [["--kind", "mamba"], ["--blocks", "three"], ["--depth", "3"], ["--commit", "later"]]
+)
 def test_a_wrong_option_ends_with_2(options: list[str]) -> None:
     assert run(app, ["explore", *options]).exit_code == 2
 

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
-from collections.abc import Hashable
+import dataclasses
+from collections.abc import Hashable, Iterable
 from random import Random
 
 import pytest
@@ -11,11 +12,17 @@ from kvproof.conformance.explore import Exploration, explore
 from kvproof.conformance.findings import label
 from kvproof.conformance.operations import (
     Allocate,
+    Attach,
+    BeginStep,
     CacheFullBlocks,
     CachePartialBlock,
+    Commit,
+    Copy,
+    Evict,
     Free,
     KeyRef,
     Operation,
+    Rollback,
     Touch,
     Write,
     describe,
@@ -27,13 +34,19 @@ from kvproof.conformance.undefined import undefined
 from kvproof.conformance.world import World, replay
 from kvproof.reference import BlockPool
 from kvproof.reference.event_log import EventLog
+from kvproof.reference.index import CachedBlockIndex
+from kvproof.reference.steps import StepLedger
 from kvproof.spec.errors import NotCached
-from kvproof.spec.vocabulary import GroupKind, Residency
+from kvproof.spec.vocabulary import CommitMode, GroupKind, Key, Residency
 
 STANDARD = Scope(blocks=3, keys=("a", "aa"), refs=2)
 TINY = Scope(blocks=2, keys=("a", "aa"), refs=2)
 PARTIAL_ONLY = Scope(blocks=2, keys=("a", "aa"), refs=1, block_size=3)
 """Both keys are partial, so a block can have both at once."""
+SHARED_STEPS = Scope(blocks=1, keys=("a", "aa"), refs=2, commit=CommitMode.STEPS)
+"""Two requests can share a key that one of them reserved."""
+COPIES = Scope(blocks=2, keys=("a",), refs=1, commit=CommitMode.STEPS)
+"""There is room to copy and to move."""
 
 
 def after(scope: Scope, *operations: Operation) -> World:
@@ -66,6 +79,12 @@ def test_three_blocks_two_nested_keys_and_two_requests_are_explored_completely()
         (Scope(2, ("aa", "aaaa"), 1, block_size=2), 146, 1_732),
         (Scope(2, ("a", "aa", "ab"), 1), 4_689, 70_043),
         (Scope(1, ("a",), 3), 15, 124),
+        (Scope(1, ("a", "aa"), 2, commit=CommitMode.STEPS, in_flight=2), 4_353, 59_871),
+        (Scope(1, ("a", "aa"), 2, GroupKind.RECURRENT, commit=CommitMode.STEPS, in_flight=2), 612, 6_593),
+        (Scope(2, ("a",), 1, commit=CommitMode.STEPS, in_flight=2), 8_508, 133_804),
+        (Scope(2, ("a",), 1, GroupKind.RECURRENT, commit=CommitMode.STEPS, in_flight=2), 8_508, 128_460),
+        (Scope(2, ("a",), 1, residency=Residency.PER_COPY, commit=CommitMode.STEPS), 912, 12_571),
+        (Scope(1, ("a", "aa"), 2, block_size=3, commit=CommitMode.STEPS), 511, 6_015),
     ],
     ids=lambda value: value.describe() if isinstance(value, Scope) else None,
 )
@@ -101,16 +120,10 @@ DROP_KEYS = BlockPool._drop_keys
 TOUCH = BlockPool.touch
 
 
-def keep_the_last_key(self: BlockPool, block_id: int) -> None:
-    """Like `_drop_keys`, but where there are several keys the last one is forgotten."""
-    keys = self._index.keys_of(block_id)
-    positions = {key: self._index.position_of(key) for key in keys}
-    prefixes = dict(self.ghost.prefixes) if self.ghost else {}
-    DROP_KEYS(self, block_id)
-    for kept in keys[1:][-1:]:
-        self._index.add(kept, positions[kept], block_id)
-        if self.ghost:
-            self.ghost.prefixes[kept] = prefixes[kept]
+def keep_the_last_key(self: BlockPool, block_id: int, keys: Iterable[Key] | None = None) -> None:
+    """Like `_drop_keys`, but where several keys go the last one is forgotten."""
+    chosen = list(self._index.keys_of(block_id) if keys is None else keys)
+    DROP_KEYS(self, block_id, chosen[:-1] if len(chosen) > 1 else chosen)
 
 
 def test_a_pool_that_forgets_to_drop_one_key_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -124,9 +137,9 @@ def test_a_pool_that_forgets_to_drop_one_key_is_found(monkeypatch: pytest.Monkey
 
 
 def test_a_pool_that_keeps_keys_over_an_allocation_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
-    def drop_only_for_owners(self: BlockPool, block_id: int) -> None:
+    def drop_only_for_owners(self: BlockPool, block_id: int, keys: Iterable[Key] | None = None) -> None:
         if self._blocks[block_id].ref_cnt:
-            DROP_KEYS(self, block_id)
+            DROP_KEYS(self, block_id, keys)
 
     monkeypatch.setattr(BlockPool, "_drop_keys", drop_only_for_owners)
     found = explore(Scope(1, ("a",), 1))
@@ -175,19 +188,59 @@ def test_a_pool_that_crashes_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
     assert describe(violation.trace[-1]) == "reset()"
 
 
+def test_a_pool_whose_rollback_forgets_the_readers_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(StepLedger, "dependents", lambda self, requests: list(dict.fromkeys(requests)))
+    violation = explore(SHARED_STEPS).violation
+    assert violation is not None
+    assert violation.reason.startswith("INV-SERVED-1")
+    assert [name_of(operation) for operation in violation.trace[2:]] == [
+        "begin_step",
+        "allocate",
+        "write",
+        "cache_partial_block",
+        "attach",
+        "rollback",
+    ]
+
+
+def test_a_pool_that_serves_a_moved_key_before_the_copy_is_done_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    move_keys = CachedBlockIndex.move_keys
+
+    def move_and_serve(self: CachedBlockIndex, src: int, dst: int, step: int) -> None:
+        move_keys(self, src, dst, step)
+        for key in self.keys_of(dst):
+            self.set_ready(key, dst)
+
+    monkeypatch.setattr(CachedBlockIndex, "move_keys", move_and_serve)
+    violation = explore(COPIES).violation
+    assert violation is not None
+    assert "INV-" in violation.reason
+    assert name_of(violation.trace[-1]) == "move"
+
+
 # What is enabled
 
 
-@pytest.mark.parametrize("scope", [STANDARD, PARTIAL_ONLY, Scope(3, ("a", "aa", "aaa"), 2, block_size=2)])
+MEMORY = [
+    STANDARD,
+    PARTIAL_ONLY,
+    Scope(3, ("a", "aa", "aaa"), 2, block_size=2),
+    Scope(3, ("a", "aa"), 2, commit=CommitMode.STEPS, in_flight=2),
+]
+
+
+@pytest.mark.parametrize("scope", MEMORY, ids=Scope.describe)
 @pytest.mark.parametrize("kind", list(GroupKind))
 def test_remembered_judgements_equal_fresh_ones_in_every_state_of_a_walk(scope: Scope, kind: GroupKind) -> None:
-    scope = Scope(scope.blocks, scope.keys, scope.refs, kind, scope.block_size)
+    scope = dataclasses.replace(scope, kind=kind)
     enabled, random, world = EnabledOperations(scope), Random(7), scope.start()
-    vocabulary = list(enabled.vocabulary())
-    assert len(set(vocabulary)) == len(vocabulary)
     for _ in range(300):
-        found = enabled.of(world)
+        found, open_steps = enabled.of(world), world.state.steps.open
+        vocabulary = list(enabled.vocabulary(world.begun - open_steps + 1))
+        assert len(set(vocabulary)) == len(vocabulary)
         legal = [o for o in vocabulary if not violations(world.situation, o) and undefined(world, o) is None]
+        if open_steps == scope.in_flight and scope.commit is CommitMode.STEPS:
+            legal.remove(BeginStep())  # legal, but more than the scope wants
         assert set(found) == set(legal)
         assert len(found) == len(legal)
         world.apply(random.choice(found))
@@ -204,6 +257,10 @@ def test_remembered_judgements_equal_fresh_ones_in_every_state_of_a_walk(scope: 
         Scope(2, ("a", "aa"), 1, block_size=3),
         Scope(2, ("a", "aa"), 1, block_size=1),
         Scope(2, ("a", "aa"), 2, GroupKind.RECURRENT),
+        Scope(1, ("a", "aa"), 1, commit=CommitMode.STEPS),
+        Scope(1, ("a",), 2, commit=CommitMode.STEPS, in_flight=2),
+        Scope(1, ("a",), 1, GroupKind.RECURRENT, commit=CommitMode.STEPS, in_flight=2),
+        COPIES,
     ],
     ids=Scope.describe,
 )
@@ -219,14 +276,21 @@ def test_whatever_one_of_two_merged_states_can_do_the_other_can_do_too(scope: Sc
             found.add((label(operation), canonicalizer.form(successor)))
         return found
 
+    def exactly(world: World) -> Hashable:
+        contents = [world.contents(block_id) for block_id in range(world.config.num_blocks)]
+        return world.state.blocks, world.state.free_queue, world.state.steps, tuple(contents), str(world.state.index)
+
     start = scope.start()
     known = {canonicalizer.form(start): futures(start)}
-    queue = [start]
+    queue, visited = [start], {exactly(start)}
     while queue:
         world = queue.pop()
         for operation in enabled.of(world):
             successor = world.clone()
             successor.apply(operation)
+            if exactly(successor) in visited:
+                continue
+            visited.add(exactly(successor))
             form = canonicalizer.form(successor)
             if form in known:
                 assert futures(successor) == known[form]
@@ -283,6 +347,43 @@ def test_what_a_reader_was_served_makes_a_state() -> None:
     assert canonicalizer.form(after(scope, *cached, short)) != canonicalizer.form(after(scope, *cached, long))
 
 
+def test_steps_are_counted_from_the_last_committed_one() -> None:
+    canonicalizer = Canonicalizer(COPIES)
+    copy: list[Operation] = [Allocate("r1", 1), Copy("r1", 1, 2)]
+    start: list[Operation] = [BeginStep(), Allocate("r1", 1), Write("r1", 1, 1, 0), Commit(1), BeginStep()]
+    later: list[Operation] = [*copy, Rollback(("r1",)), Commit(2), Free("r1", (2,)), BeginStep()]
+    one, other = after(COPIES, *start, *copy), after(COPIES, *start, *later, *copy)
+    assert (one.begun, other.begun) == (2, 3)
+    assert canonicalizer.form(one) == canonicalizer.form(other)
+
+
+@pytest.mark.parametrize(
+    "more",
+    [[Rollback(("r1",))], [BeginStep()], [Commit(1)], [Attach("r2", 1, KeyRef("r1", 0, 2))], [Evict((1,))]],
+    ids=lambda more: name_of(more[0]),
+)
+def test_what_a_commit_or_a_rollback_would_change_makes_a_state(more: list[Operation]) -> None:
+    scope = dataclasses.replace(SHARED_STEPS, in_flight=2)
+    canonicalizer = Canonicalizer(scope)
+    reserved: list[Operation] = [
+        BeginStep(),
+        Allocate("r1", 1),
+        Write("r1", 1, 2, 0),
+        CacheFullBlocks("r1", (1,), 0, 1, 0),
+    ]
+    assert canonicalizer.form(after(scope, *reserved)) != canonicalizer.form(after(scope, *reserved, *more))
+
+
+def test_what_a_block_held_before_the_open_steps_makes_a_state() -> None:
+    scope = Scope(1, ("a", "aa"), 1, commit=CommitMode.STEPS)
+    canonicalizer = Canonicalizer(scope)
+    start: list[Operation] = [BeginStep(), Allocate("r1", 1)]
+    step: list[Operation] = [Commit(1), BeginStep(), Write("r1", 1, 1, 0)]
+    one, other = after(scope, *start, *step), after(scope, *start, Write("r1", 1, 2, 0), *step)
+    assert one.state == other.state
+    assert canonicalizer.form(one) != canonicalizer.form(other)
+
+
 # Scopes
 
 
@@ -312,3 +413,17 @@ def test_the_longest_keys_are_the_texts_of_the_requests() -> None:
     assert scope.positions["r4"] == (1, 2)
     assert scope.positions["r6"] == (1,)
     assert scope.config.groups[0].block_size == 2
+
+
+def test_steps_are_in_flight_only_where_there_are_steps() -> None:
+    with pytest.raises(ScopeError, match="only with commit steps"):
+        Scope(1, ("a",), 1, in_flight=2)
+    with pytest.raises(ScopeError, match="in flight is 0"):
+        Scope(1, ("a",), 1, commit=CommitMode.STEPS, in_flight=0)
+
+
+def test_where_there_are_steps_a_copy_is_a_holder() -> None:
+    assert STANDARD.holders == ("r1", "r2")
+    assert SHARED_STEPS.holders == ("r1", "r2", "copy:1")
+    assert SHARED_STEPS.holder_classes == (("r1", "r2"), ("copy:1",))
+    assert SHARED_STEPS.describe().endswith(", logical, 1 steps in flight")

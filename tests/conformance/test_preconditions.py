@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Sequence
 from random import Random
 
@@ -12,12 +13,17 @@ from kvproof.conformance.operations import (
     AddRequest,
     Allocate,
     Append,
+    Attach,
+    BeginStep,
     CacheFullBlocks,
     CachePartialBlock,
+    Commit,
     Contains,
     Copy,
     Evict,
     Extra,
+    Find,
+    Finish,
     Free,
     FullKey,
     KeyRef,
@@ -26,6 +32,7 @@ from kvproof.conformance.operations import (
     Operation,
     Read,
     Reset,
+    Rollback,
     TakeEvents,
     Touch,
     Truncate,
@@ -42,16 +49,19 @@ from kvproof.spec.errors import (
     InvalidArgument,
     InvalidBlock,
     InvalidGroup,
+    NoOpenStep,
     NotAligned,
     NotCached,
+    NotCommitted,
     NotOwner,
     NotReferenced,
     OutOfBlocks,
+    OutOfOrder,
     OutOfRange,
     PoolError,
     StillReferenced,
 )
-from kvproof.spec.vocabulary import GroupConfig, GroupKind, HolderMode, PoolConfig
+from kvproof.spec.vocabulary import CommitMode, GroupConfig, GroupKind, HolderMode, PoolConfig
 
 ATTENTION, RECURRENT = 0, 1
 CONFIG = PoolConfig(8, 2, (GroupConfig(GroupKind.FULL_ATTENTION, 4), GroupConfig(GroupKind.RECURRENT, 4)))
@@ -205,6 +215,169 @@ def test_judgements_and_reference_agree_in_pools_of_every_kind(seed: int, data: 
     assert raised is None or snapshot(steps.world) == before
 
 
+# Steps
+
+
+STEPS = dataclasses.replace(CONFIG, num_blocks=11, commit=CommitMode.STEPS)
+STATE_AT_4, R1_AT_6 = KeyRef("r1", RECURRENT, 4), KeyRef("r1", ATTENTION, 6)
+
+STEPS_SETUP: list[Operation] = [
+    AddRequest("r1", (1, 2, 3, 4, 5, 6)),
+    AddRequest("r2", (1, 2, 3, 4, 9, 9)),
+    BeginStep(),
+    Allocate("r1", 2),
+    Write("r1", 1, 4, ATTENTION),
+    CacheFullBlocks("r1", (1,), 0, 1, ATTENTION),
+    Write("r1", 2, 4, RECURRENT),
+    CachePartialBlock("r1", 2, 4, RECURRENT),
+    Commit(1),
+    BeginStep(),
+    Allocate("r1", 2),
+    Write("r1", 3, 6, ATTENTION),
+    CachePartialBlock("r1", 3, 6, ATTENTION),
+    Write("r1", 4, 4, ATTENTION),
+    CacheFullBlocks("r1", (4,), 0, 1, ATTENTION),
+    Attach("r2", 4, R1_AT_4),
+    Allocate("copy:1", 2),
+    Move(2, 5),
+    BeginStep(),
+    Allocate("r1", 2),
+    Write("r1", 7, 6, RECURRENT),
+    CachePartialBlock("r1", 7, 6, RECURRENT),
+    Allocate("r2", 1),
+]
+"""Step 1 is committed: r1 writes 1, with a key. Step 2 is open: r1 writes 3, with a partial key, and 4, with a full key
+that r2 attached to; the key of 2 moved to 5, which copy:1 writes, like 6. Step 3 is open, too: r1 writes 7, with a key,
+and 8, r2 writes 9. Block 10 is free.
+"""
+
+LEGAL_IN_STEPS: list[Operation] = [
+    BeginStep(),
+    Commit(2),
+    Touch("r9", 1, R1_AT_4),
+    Touch("r9", 0, R1_AT_4),
+    Attach("r9", 4, R1_AT_4),
+    Rollback(("r1", "r1", "nobody")),
+    Rollback(()),
+    Finish("r1", (7, 3, 4, 0, 1, 2)),
+    Finish("r2", (4,)),
+    Free("r1", (1, 2)),
+    Free("r2", (4, 9)),
+    Free("copy:1", (6,)),
+    Find((R1_AT_4, R1_AT_6, STATE_AT_4)),
+    Evict((3, 4, 5)),
+    Move(1, 6),
+    Move(3, 6),
+    Move(5, 6),
+    Copy("r1", 4, 8),
+    CachePartialBlock("r1", 3, 6, ATTENTION),
+    Write("r1", 4, 4, ATTENTION),
+]
+
+ILLEGAL_IN_STEPS: list[tuple[Operation, set[type[PoolError]]]] = [
+    (Commit(1), {OutOfOrder}),
+    (Commit(3), {OutOfOrder}),
+    (Commit(4), {OutOfOrder}),
+    (Commit(0), {OutOfRange}),
+    (Commit(True), {InvalidArgument}),
+    (Touch("r9", 4, R1_AT_4), {NotCached}),
+    (Touch("r9", 5, STATE_AT_4), {NotCached}),
+    (Attach("r9", 1, R1_AT_4), {NotCached}),
+    (Attach("r9", 3, R1_AT_6), {NotCached}),
+    (Attach("r9", 5, STATE_AT_4), {NotCached}),
+    (Attach("r9", 0, R1_AT_4), {NotCached}),
+    (Attach("r2", 4, R1_AT_4), {AlreadyHeld}),
+    (Attach("copy:2", 4, R1_AT_4), {InvalidArgument}),
+    (Attach("", 11, R1_AT_4), {InvalidArgument, InvalidBlock}),
+    (Rollback(("r1", "copy:1")), {InvalidArgument}),
+    (Rollback(("",)), {InvalidArgument}),
+    (Finish("r1", (4, 4)), {NotReferenced}),
+    (Finish("r2", (3,)), {NotReferenced}),
+    (Finish("copy:1", ()), {InvalidArgument}),
+    (Free("r1", (3,)), {NotCommitted}),
+    (Free("r1", (4,)), {NotCommitted}),
+    (Free("copy:1", (5,)), {NotCommitted}),
+    (Free("copy:1", (2,)), {NotCommitted}),
+    (Move(1, 8), {ContentConflict}),
+    (Move(7, 6), {ContentConflict}),
+    (Move(1, 10), {NotReferenced}),
+    (Copy("r2", 4, 9), {NotCached}),
+    (Reset(), {StillReferenced}),
+    (Allocate("copy:pool:1:2", 0), {InvalidArgument}),
+]
+
+NEED_A_STEP: list[Operation] = [
+    Allocate("r1", 1),
+    Touch("r9", 1, R1_AT_4),
+    Write("r1", 1, 4, ATTENTION),
+    CachePartialBlock("r1", 1, 4, ATTENTION),
+    CacheFullBlocks("r1", (1,), 0, 1, ATTENTION),
+    Move(1, 6),
+    Copy("r1", 4, 8),
+]
+ARE_STEPS: list[Operation] = [BeginStep(), Commit(1), Attach("r9", 0, R1_AT_4), Rollback(("r1",))]
+
+
+@pytest.fixture(scope="module")
+def steps() -> World:
+    return replay(STEPS, STEPS_SETUP)
+
+
+def agrees(world: World, operation: Operation, errors: set[type[PoolError]]) -> None:
+    """Judgement and reference refuse the operation for the same reasons, and nothing changes."""
+    assert violations(world.situation, operation) == errors
+    before = snapshot(world)
+    with pytest.raises(tuple(errors)):
+        world.apply(operation)
+    assert snapshot(world) == before
+
+
+def test_every_operation_of_the_setup_with_steps_is_legal_and_defined() -> None:
+    world = World(STEPS)
+    for operation in STEPS_SETUP:
+        assert not violations(world.situation, operation)
+        assert undefined(world, operation) is None
+        world.apply(operation)
+
+
+@pytest.mark.parametrize("operation", LEGAL_IN_STEPS, ids=repr)
+def test_a_legal_operation_between_steps_violates_nothing_and_the_reference_takes_it(
+    steps: World, operation: Operation
+) -> None:
+    assert violations(steps.situation, operation) == set()
+    steps.clone().apply(operation)
+
+
+@pytest.mark.parametrize(("operation", "errors"), ILLEGAL_IN_STEPS, ids=repr)
+def test_an_illegal_operation_between_steps_has_exactly_the_errors_of_what_it_violates(
+    steps: World, operation: Operation, errors: set[type[PoolError]]
+) -> None:
+    agrees(steps, operation, errors)
+
+
+@pytest.mark.parametrize("operation", NEED_A_STEP, ids=repr)
+def test_without_an_open_step_nothing_that_belongs_to_one_is_legal(steps: World, operation: Operation) -> None:
+    world = steps.clone()
+    for step in (2, 3):
+        world.apply(Commit(step))
+    agrees(world, operation, {NoOpenStep})
+
+
+@pytest.mark.parametrize("operation", ARE_STEPS, ids=repr)
+def test_with_immediate_commit_there_are_no_steps(world: World, operation: Operation) -> None:
+    assert NoOpenStep in violations(world.situation, operation)
+    with pytest.raises(NoOpenStep):
+        world.clone().apply(operation)
+    assert violations(world.situation, Finish("r1", (3, 1))) == set()
+
+
+def test_a_request_that_finishes_takes_those_with_it_who_depend_on_it(steps: World) -> None:
+    assert steps.clone().apply(Finish("r1", (4, 3))) == ["r1", "r2"]
+    world = steps.clone()
+    world.apply(Commit(2))
+    assert world.apply(Finish("r1", (4, 3))) == ["r1"]
+
+
 # Anonymous references
 
 
@@ -258,3 +431,28 @@ def test_content_of_something_else_does_not_do(more: Sequence[Operation], operat
     world = replay(CONFIG, [*SETUP, *more])
     assert violations(world.situation, operation) == set()
     assert undefined(world, operation) is not None
+
+
+@pytest.mark.parametrize(
+    ("more", "operation", "text"),
+    [
+        ([], Copy("r1", 7, 8), "nothing was written in block 7 before"),
+        ([Write("r1", 8, 4, ATTENTION)], Copy("r1", 3, 8), "block 8 is written in this step"),
+        ([Copy("r1", 4, 8)], Copy("r1", 3, 8), "another copy to block 8 is queued"),
+        ([Copy("r1", 4, 8)], Copy("r1", 8, 2), "nothing was written in block 8 before"),
+        ([Rollback(("r1",))], CacheFullBlocks("r1", (4,), 0, 1, ATTENTION), "nothing was written in block 4"),
+        ([Rollback(("r2",))], CachePartialBlock("r1", 4, 2, ATTENTION), None),
+    ],
+    ids=["read too early", "written too early", "copied twice", "a copy of a copy", "taken back", "kept"],
+)
+def test_what_is_undefined_depends_on_the_step(
+    steps: World, more: Sequence[Operation], operation: Operation, text: str | None
+) -> None:
+    world = steps.clone()
+    for done in more:
+        assert not violations(world.situation, done)
+        assert undefined(world, done) is None
+        world.apply(done)
+    assert violations(world.situation, operation) == set()
+    found = undefined(world, operation)
+    assert found is None if text is None else found is not None and text in found

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Iterable
 
 import pytest
 
@@ -8,13 +9,12 @@ from kvproof.conformance.operations import name_of
 from kvproof.conformance.walk import Walk, walk
 from kvproof.conformance.world import replay
 from kvproof.reference import BlockPool
-from kvproof.reference.index import CachedBlockIndex
-from kvproof.spec.vocabulary import GroupKind, HolderMode, Residency
+from kvproof.spec.vocabulary import CommitMode, GroupKind, HolderMode, Key, Residency
 
 
 @pytest.fixture(scope="module")
 def walks() -> list[Walk]:
-    return [walk(seed, 400) for seed in range(60)]
+    return [walk(seed, 400) for seed in range(80)]
 
 
 def test_walks_through_many_configurations_find_nothing(walks: list[Walk]) -> None:
@@ -22,11 +22,12 @@ def test_walks_through_many_configurations_find_nothing(walks: list[Walk]) -> No
     assert all(done.steps == 400 for done in walks)
 
 
-def test_the_walks_see_every_kind_of_group_residency_and_holder_mode(walks: list[Walk]) -> None:
+def test_the_walks_see_every_kind_of_group_and_every_mode(walks: list[Walk]) -> None:
     groups = [group for done in walks for group in done.world.config.groups]
     assert {group.kind for group in groups} == set(GroupKind)
     assert {done.world.config.residency for done in walks} == set(Residency)
     assert {done.world.config.holders for done in walks} == set(HolderMode)
+    assert {done.world.config.commit for done in walks} == set(CommitMode)
     assert {len(done.world.config.groups) for done in walks} == {1, 2, 3}
     configs = [done.world.config for done in walks]
     assert any(group.block_size > config.hash_block_size for config in configs for group in config.groups)
@@ -38,6 +39,7 @@ def test_the_walks_run_every_operation_often(walks: list[Walk]) -> None:
         total += done.coverage
     names = "add_request append truncate allocate touch free lookup contains full_key cache_full_blocks"
     names += " cache_partial_block evict move reset take_events write copy read"
+    names += " begin_step commit attach rollback finish find"
     for name in [*names.split(), "free, several", "cache_full_blocks, replace", "cache_partial_block, replace"]:
         assert total[name] >= 50, name
 
@@ -50,17 +52,13 @@ def test_a_seed_gives_the_same_walk_every_time(walks: list[Walk]) -> None:
 
 
 def test_a_broken_pool_is_found_and_the_trace_leads_there(monkeypatch: pytest.MonkeyPatch) -> None:
-    drop_keys = CachedBlockIndex.drop_keys
+    drop_keys = BlockPool._drop_keys
 
-    def forget_one(self: CachedBlockIndex, block_id: int) -> list[bytes]:
-        kept = self.keys_of(block_id)[1:2]
-        positions = {key: self.position_of(key) for key in kept}
-        dropped = drop_keys(self, block_id)
-        for key in kept:
-            self.add(key, positions[key], block_id)
-        return dropped
+    def forget_one(self: BlockPool, block_id: int, keys: Iterable[Key] | None = None) -> None:
+        chosen = list(self._index.keys_of(block_id) if keys is None else keys)
+        drop_keys(self, block_id, chosen[:-1] if len(chosen) > 1 else chosen)
 
-    monkeypatch.setattr(CachedBlockIndex, "drop_keys", forget_one)
+    monkeypatch.setattr(BlockPool, "_drop_keys", forget_one)
     found = next(done for done in (walk(seed, 400) for seed in range(60)) if done.violation)
     assert found.violation is not None
     assert found.steps == len(found.violation.trace)
@@ -78,4 +76,4 @@ def test_a_pool_that_refuses_what_is_legal_is_found(monkeypatch: pytest.MonkeyPa
     found = next(done for done in (walk(seed, 200) for seed in range(60)) if done.violation)
     assert found.violation is not None
     assert found.violation.reason.startswith("legal, but refused: NotReferenced")
-    assert name_of(found.violation.trace[-1]) in ("free", "copy", "read")
+    assert name_of(found.violation.trace[-1]) in ("free", "copy", "read", "finish")

@@ -133,8 +133,8 @@ def test_a_module_of_the_reference_is_patched_under_its_own_name() -> None:
     program = (
         "from kvproof.conformance.mutation.patch import Patch, install;"
         "install(Patch('kvproof.reference.positions', '(position - 1) // block_size', 'position // block_size'));"
-        "import kvproof.reference.positions as positions, kvproof.reference.pool as pool;"
-        "print(positions.slot_of(4, 4), pool.slot_of is positions.slot_of)"
+        "import kvproof.reference.positions as positions, kvproof.reference.registration as user;"
+        "print(positions.slot_of(4, 4), user.slot_of is positions.slot_of)"
     )
     run = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
     assert run.stdout.split() == ["1", "True"]

@@ -12,8 +12,12 @@ from kvproof.conformance.illegal import JUNK
 from kvproof.conformance.operations import (
     AddRequest,
     Allocate,
+    Attach,
+    BeginStep,
     CacheFullBlocks,
     CachePartialBlock,
+    Commit,
+    Copy,
     Free,
     KeyRef,
     Operation,
@@ -25,6 +29,7 @@ from kvproof.conformance.world import World, replay
 from kvproof.reference import BlockPool, PrefixHasher, Request
 from kvproof.spec.errors import ConcurrentUse, PoolError
 from kvproof.spec.vocabulary import (
+    CommitMode,
     ExtraKey,
     ExtraKeySource,
     GroupConfig,
@@ -58,7 +63,32 @@ def busy_world(holders: HolderMode) -> World:
     return replay(PoolConfig(5, 2, GROUPS, holders=holders), trace)
 
 
-WORLDS = {holders: busy_world(holders) for holders in HolderMode}
+def world_with_steps() -> World:
+    """Block 1 has a committed key, 2 a reserved one that r2 attached to, a copy to 3 is queued; two steps are open."""
+    trace: list[Operation] = [
+        AddRequest("r1", (1, 2, 3, 4)),
+        AddRequest("r2", (1, 2, 3, 4)),
+        BeginStep(),
+        Allocate("r1", 2),
+        Write("r1", 1, 4, 0),
+        CachePartialBlock("r1", 1, 2, 0),
+        Commit(1),
+        BeginStep(),
+        Write("r1", 2, 4, 0),
+        CacheFullBlocks("r1", (2,), 0, 1, 0),
+        Attach("r2", 2, KeyRef("r2", 0, 4)),
+        Allocate("copy:1", 1),
+        Touch("copy:1", 1, KeyRef("r1", 0, 2)),
+        Copy("copy:1", 1, 3),
+        BeginStep(),
+    ]
+    return replay(PoolConfig(6, 2, GROUPS, commit=CommitMode.STEPS), trace)
+
+
+WORLDS: dict[HolderMode | CommitMode, World] = {
+    **{holders: busy_world(holders) for holders in HolderMode},
+    CommitMode.STEPS: world_with_steps(),
+}
 
 # For each public call the fewest and the most arguments.
 POOL_CALLS = {
@@ -66,6 +96,7 @@ POOL_CALLS = {
     "touch": (2, 3),
     "free": (1, 2),
     "lookup": (1, 1),
+    "find": (1, 1),
     "contains": (2, 2),
     "full_key": (1, 1),
     "cache_full_blocks": (5, 7),
@@ -75,9 +106,13 @@ POOL_CALLS = {
     "write": (4, 4),
     "copy": (2, 3),
     "read": (1, 2),
+    "commit": (1, 1),
+    "attach": (3, 3),
+    "rollback": (1, 1),
+    "finish": (2, 2),
 }
-WITHOUT_ARGUMENTS = {"reset", "take_events", "observe", "clone"}
-ATTRIBUTES = {"config", "ghost", "hasher", "num_free"}
+WITHOUT_ARGUMENTS = {"reset", "take_events", "observe", "clone", "begin_step"}
+ATTRIBUTES = {"config", "ghost", "hasher", "num_free", "last_committed_step"}
 REQUEST_CALLS = {"append": (1, 1), "truncate": (1, 1), "view": (1, 1), "hash_at": (1, 1), "key_at": (2, 2)}
 REQUEST_ATTRIBUTES = {"block_tables", "extra_keys", "hasher", "hashes", "request_id", "tokens"}
 REQUEST_NUMBERS = {"hashed_length", "num_tokens"}
@@ -88,7 +123,9 @@ KEYS = [key for world in WORLDS.values() for key in world.state.index]
 VALUES: st.SearchStrategy[Any] = st.one_of(
     JUNK,
     st.integers(-2, 6),
-    st.sampled_from(["r1", "r2", "nobody", OTHER_CONTRACT, *KEYS, KEYS[0][:-1], bytearray(KEYS[0])]),
+    st.sampled_from(
+        ["r1", "r2", "nobody", "copy:1", "copy:pool:1:3", OTHER_CONTRACT, *KEYS, KEYS[0][:-1], bytearray(KEYS[0])]
+    ),
     st.lists(st.integers(-1, 5) | JUNK, max_size=3),
     st.lists(st.sampled_from(KEYS) | JUNK, max_size=2),
     st.sampled_from([[True], (False,), [1], range(2), {1: 2}, {1}, "12", b"\x01\x02", 1.0, 2**31, 2**64]),
@@ -117,14 +154,17 @@ def changes_nothing_if_it_raises(world: World, method: Callable[..., object], gi
         assert text
 
 
-@given(call=calls(POOL_CALLS), holders=st.sampled_from(HolderMode))
+@given(call=calls(POOL_CALLS), mode=st.sampled_from([*WORLDS]))
 @example(("allocate", [True, "r1"]), HolderMode.NAMED)
 @example(("lookup", ["r1"]), HolderMode.NAMED)
 @example(("cache_full_blocks", [OWN_REQUEST, [1, 1], 0, 2, 1]), HolderMode.CALLER)
+@example(("commit", [True]), CommitMode.STEPS)
+@example(("rollback", ["r1"]), CommitMode.STEPS)
+@example(("finish", ["r1", [2, 2]]), CommitMode.STEPS)
 def test_junk_in_a_call_of_the_pool_raises_a_typed_error_and_changes_nothing(
-    call: tuple[str, list[Any]], holders: HolderMode
+    call: tuple[str, list[Any]], mode: HolderMode | CommitMode
 ) -> None:
-    world = WORLDS[holders].clone()
+    world = WORLDS[mode].clone()
     changes_nothing_if_it_raises(world, getattr(world.pool, call[0]), call[1])
 
 
@@ -162,9 +202,9 @@ def test_an_extra_key_made_of_junk_is_a_typed_error(source: Any, value: Any, sta
     assert isinstance(value, bytes)
 
 
-@given(st.lists(VALUES, min_size=7, max_size=7), st.sets(st.integers(0, 6)))
+@given(st.lists(VALUES, min_size=8, max_size=8), st.sets(st.integers(0, 7)))
 def test_a_pool_made_of_junk_is_a_typed_error(values: list[Any], right: set[int]) -> None:
-    good = (5, 2, GROUPS, HashAlgorithm.SHA256, None, Residency.LOGICAL, HolderMode.NAMED)
+    good = (5, 2, GROUPS, HashAlgorithm.SHA256, None, Residency.LOGICAL, HolderMode.NAMED, CommitMode.STEPS)
     chosen: list[Any] = [good[i] if i in right else value for i, value in enumerate(values)]
     try:
         pool = BlockPool(PoolConfig(*chosen))

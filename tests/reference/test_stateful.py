@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import unittest
+from collections.abc import Iterable
 
 import pytest
 from hypothesis import Phase, settings
@@ -11,7 +12,7 @@ from kvproof.conformance.stateful import pool_machine
 from kvproof.reference import BlockPool
 from kvproof.reference.index import CachedBlockIndex
 from kvproof.spec.errors import OutOfBlocks, StillReferenced
-from kvproof.spec.vocabulary import GroupKind, Residency
+from kvproof.spec.vocabulary import CommitMode, GroupKind, Key, Residency
 
 
 def case(scope: Scope) -> type[unittest.TestCase]:
@@ -25,6 +26,9 @@ TestAdditionalKeysInOneBlock = case(Scope(3, ("a", "aa", "aaa"), 2, block_size=4
 TestSeveralSlots = case(Scope(4, ("a", "aa", "aaa", "aaaa"), 2, block_size=2))
 TestOneEventPerCopy = case(Scope(3, ("a", "aa", "aaa"), 3, residency=Residency.PER_COPY))
 TestRecurrent = case(Scope(3, ("a", "aa", "aaa"), 2, GroupKind.RECURRENT, block_size=2))
+TestStepsWithReaders = case(Scope(3, ("a", "aa"), 2, commit=CommitMode.STEPS, in_flight=2))
+TestStepsOfSeveralSlots = case(Scope(4, ("a", "aa", "aaa", "aaaa"), 2, block_size=2, commit=CommitMode.STEPS))
+TestStepsOfARecurrentGroup = case(Scope(3, ("a", "aa"), 2, GroupKind.RECURRENT, commit=CommitMode.STEPS, in_flight=3))
 TestSlidingWindow = case(Scope(3, ("a", "aa", "aaa"), 2, GroupKind.SLIDING_WINDOW, block_size=2))
 
 
@@ -35,17 +39,13 @@ def run_machine(scope: Scope) -> None:
 
 
 def test_the_machine_finds_a_pool_that_keeps_a_key_too_long(monkeypatch: pytest.MonkeyPatch) -> None:
-    drop_keys = CachedBlockIndex.drop_keys
+    drop_keys = BlockPool._drop_keys
 
-    def forget_one(self: CachedBlockIndex, block_id: int) -> list[bytes]:
-        kept = self.keys_of(block_id)[1:2]
-        positions = {key: self.position_of(key) for key in kept}
-        dropped = drop_keys(self, block_id)
-        for key in kept:
-            self.add(key, positions[key], block_id)
-        return dropped
+    def forget_one(self: BlockPool, block_id: int, keys: Iterable[Key] | None = None) -> None:
+        chosen = list(self._index.keys_of(block_id) if keys is None else keys)
+        drop_keys(self, block_id, chosen[:-1] if len(chosen) > 1 else chosen)
 
-    monkeypatch.setattr(CachedBlockIndex, "drop_keys", forget_one)
+    monkeypatch.setattr(BlockPool, "_drop_keys", forget_one)
     with pytest.raises(Exception, match=r"INV-|EVENT-"):
         run_machine(Scope(2, ("a", "aa"), 1, block_size=3))
 
@@ -62,6 +62,12 @@ def test_the_machine_finds_a_pool_that_changes_something_before_it_refuses(monke
     monkeypatch.setattr(BlockPool, "allocate", take_what_there_is)
     with pytest.raises(AssertionError, match="changed something"):
         run_machine(Scope(2, ("a",), 1))
+
+
+def test_the_machine_finds_a_pool_that_serves_what_is_not_committed(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(CachedBlockIndex, "is_servable", CachedBlockIndex.contains)
+    with pytest.raises(AssertionError, match=r"touch\(.*\) raised None"):
+        run_machine(Scope(1, ("a",), 2, commit=CommitMode.STEPS))
 
 
 def test_the_machine_finds_a_pool_that_raises_the_wrong_error(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -12,7 +12,16 @@ from kvproof.conformance.operations import Extra, KeyRef
 from kvproof.reference import PoolState, Request
 from kvproof.reference.observation import BlockState
 from kvproof.spec.errors import InvalidArgument, InvalidBlock, InvalidGroup, NotAligned, OutOfRange, PoolError
-from kvproof.spec.vocabulary import GROUP_ID_BYTES, MAX_TOKEN, NULL_BLOCK, HolderMode, Key, PoolConfig
+from kvproof.spec.vocabulary import (
+    GROUP_ID_BYTES,
+    MAX_TOKEN,
+    NULL_BLOCK,
+    POOL_COPY_PREFIX,
+    CommitMode,
+    HolderMode,
+    Key,
+    PoolConfig,
+)
 
 MAX_OFFSET = 2**63 - 1
 """Extra keys cover tokens up to here (HASH-EXTRA-2)."""
@@ -22,11 +31,12 @@ SOURCES = ("adapter", "salt", "media", "embedding")
 
 @dataclass(frozen=True, slots=True)
 class Situation:
-    """Everything that decides whether an operation is legal."""
+    """Everything that decides whether an operation is legal; `begun` is the last number that `begin_step` returned."""
 
     state: PoolState
     config: PoolConfig
     requests: Mapping[str, Request]
+    begun: int = 0
 
 
 def hash_at(request: Request, position: int) -> bytes | None:
@@ -99,6 +109,8 @@ class Arguments:
         """A name, or None where references are anonymous."""
         if self.situation.config.holders is HolderMode.NAMED:
             self.name(value)
+            if isinstance(value, str) and self.situation.config.commit is CommitMode.STEPS:
+                self.require(not value.startswith(POOL_COPY_PREFIX), InvalidArgument)
         else:
             self.require(value is None, InvalidArgument)
 

@@ -1,7 +1,11 @@
 """When two states are the same state: the canonical form of a world in a scope.
 
 Two states are merged only if whatever can be done in one can be done in the other, with results that differ only in
-names. A field of a pool that no operation reads any more cannot tell two states apart.
+names. A field of a pool that no operation reads any more cannot tell two states apart. Steps are counted from the last
+committed one, as the pool's observation does.
+
+One thing is left out: which keys of a step were registered by one call. It decides how the events of the commit are cut
+into runs, and nothing else.
 """
 
 from __future__ import annotations
@@ -11,10 +15,13 @@ from itertools import permutations, product
 
 from kvproof.conformance.scope import Scope
 from kvproof.conformance.world import World
-from kvproof.reference.observation import BlockState
+from kvproof.reference.observation import BlockState, StepState
 
-Content = tuple[int, ...]
-"""The tokens of the prefix that a block holds."""
+Contents = tuple[tuple[int, ...] | None, ...]
+"""The tokens of the prefix that a block holds after each step from the last committed one on, None for nothing."""
+
+Ends = tuple[tuple[int, bool], ...]
+"""The places of the queued copies that a block is an end of, and of which it is the destination."""
 
 
 class Canonicalizer:
@@ -23,57 +30,75 @@ class Canonicalizer:
     Blocks have no identity: a free one is known by its place in the queue, a used one by what it is, and used blocks
     are sorted by that. Two used blocks that are equal in everything, the ranks of their keys included, are
     interchangeable, so sorting gives the exact form without trying all orders. Requests with the same text are
-    interchangeable too: all their permutations are tried, and the least form wins.
+    interchangeable too: all their permutations are tried, and the least form wins. A copy that the pool holds itself is
+    known by its place among the queued copies.
 
-    What a block is, is numbered in the order of first sight, once for each permutation.
+    What a block is, is numbered in the order of first sight, once for each permutation; so is what the steps are.
     """
 
     def __init__(self, scope: Scope) -> None:
-        orders = product(*(permutations(names) for names in scope.request_classes))
-        self._orders = [[name for names in order for name in names] for order in orders]
+        orders = product(*(permutations(names) for names in scope.holder_classes))
+        self._orders = [{name: i for i, name in enumerate(sum(order, ()))} for order in orders]
         group = scope.config.groups[0]
         self._one_slot = max(map(len, scope.keys)) <= group.block_size
         self._numbers: dict[Hashable, int] = {}
-        self._known: dict[tuple[BlockState, Content | None], list[int]] = {}
+        self._known: dict[Hashable, list[int]] = {}
 
     def form(self, world: World) -> Hashable:
         """The canonical form. What the consumer knows belongs to it: misleading events make a state of their own."""
-        state, contents = world.state, world.ghost.contents
+        state = world.state
+        ends = _ends(state.steps)
         numbers: list[list[int]] = [[]]  # the null block is always the same
         for block_id, block in enumerate(state.blocks[1:], 1):
-            content = contents.get(block_id)
-            key = (block, None if content is None else content.prefix.spelled)
-            numbers.append(self._known.get(key) or self._number(key))
+            contents = [None if content is None else content.prefix.spelled for content in world.contents(block_id)]
+            numbers.append(self._number_block(block, tuple(contents), ends.get(block_id, ())))
+        steps = self._number_steps(state.steps)
         ranks = self._ranks(world)
         used = [block_id for block_id, block in enumerate(state.blocks) if block.ref_cnt]
         least = min(
             (
-                tuple((numbers[b][i], ranks.get(b, ())) for b in state.free_queue),
-                tuple(sorted((numbers[b][i], ranks.get(b, ())) for b in used)),
+                steps[i],
+                tuple([(numbers[b][i], ranks.get(b, ())) for b in state.free_queue]),
+                tuple(sorted([(numbers[b][i], ranks.get(b, ())) for b in used])),
             )
             for i in range(len(self._orders))
         )
         return least, frozenset(world.mirror.resident.items())
 
-    def _number(self, key: tuple[BlockState, Content | None]) -> list[int]:
-        found = [self._numbers.setdefault(self._what(*key, order), len(self._numbers)) for order in self._orders]
-        self._known[key] = found
+    def _number_block(self, block: BlockState, contents: Contents, ends: Ends) -> list[int]:
+        """The number of what a block is, for each order of the requests."""
+        key = (block, contents, ends)
+        found = self._known.get(key)
+        if found is None:
+            found = [self._number((*_what(block, order), ends, *self._held(block, contents))) for order in self._orders]
+            self._known[key] = found
         return found
 
-    def _what(self, block: BlockState, content: Content | None, order: list[str]) -> Hashable:
-        """What a block is, with the requests numbered in this order."""
-        holders = sorted((order.index(name), served is not None, served) for name, served in block.holders)
-        writer = None if block.writer is None else order.index(block.writer)
+    def _number_steps(self, steps: StepState) -> list[int]:
+        """The number of what the steps are, for each order of the requests. Copies are told by their ends."""
+        key = (steps.open, steps.depends, steps.admitted, tuple([ahead for ahead, *_ in steps.copies]))
+        found = self._known.get(key)
+        if found is None:
+            found = [self._number((key[0], key[3], *_relations(steps, order))) for order in self._orders]
+            self._known[key] = found
+        return found
+
+    def _number(self, what: Hashable) -> int:
+        return self._numbers.setdefault(what, len(self._numbers))
+
+    def _held(self, block: BlockState, contents: Contents) -> tuple[Hashable, ...]:
+        """Identity and contents of a block, as far as they can matter."""
         identity = (block.group, block.slot)
-        if not block.keys and (block.ref_cnt == 0 or self._one_slot):
+        if not block.entries and (block.ref_cnt == 0 or self._one_slot):
             # A free block without keys gets a new identity when it is allocated; where all keys are in one slot, no
             # registration, write or move can meet another identity than the block's own.
             identity = (None, None)
-        if not block.keys and block.writer is None:
+        if not block.entries and block.writer is None:
             # Content serves through keys, through its writer, or through what a reader was served, which is kept here.
             # A block that has neither keys nor a writer gets no key before it is allocated again.
-            content = None
-        return block.ref_cnt, tuple(holders), writer, identity, block.keys, content
+            return identity, None
+        # What the block held before it was allocated is nobody's any more.
+        return identity, (None,) * block.age + contents[block.age :]
 
     def _ranks(self, world: World) -> dict[int, tuple[int, ...]]:
         """Each block's place among the holders of each key that has several; it decides what lookup returns."""
@@ -82,3 +107,30 @@ class Canonicalizer:
             for rank, block_id in enumerate(world.state.index[key]):
                 ranks[block_id] = (*ranks.get(block_id, ()), rank)
         return ranks
+
+
+def _ends(steps: StepState) -> dict[int, Ends]:
+    """For each block the queued copies that it is an end of."""
+    ends: dict[int, Ends] = {}
+    for place, (_, src, dst, _) in enumerate(steps.copies):
+        ends[src] = (*ends.get(src, ()), (place, False))
+        ends[dst] = (*ends.get(dst, ()), (place, True))
+    return ends
+
+
+def _what(block: BlockState, order: dict[str, int]) -> tuple[Hashable, ...]:
+    """What is observed of a block, with the requests numbered in this order; the pool's own copies have no number."""
+    holders = [(order[name], served is not None, served) for name, served in block.holders if name in order]
+    entries = [(entry.key, entry.position, entry.ahead, order.get(entry.owner or "")) for entry in block.entries]
+    attached = [(order[name], ahead) for name, ahead in block.attached]
+    writer = None if block.writer is None else order[block.writer]
+    # Who wrote a block takes back what it wrote, and only as far as the block's life goes.
+    age = 0 if writer is None else block.age
+    return block.ref_cnt, tuple(sorted(holders)), writer, tuple(entries), tuple(sorted(attached)), age
+
+
+def _relations(steps: StepState, order: dict[str, int]) -> tuple[Hashable, ...]:
+    """Who depends on whom, and in which order requests came, with the requests numbered in this order."""
+    depends = sorted((order[reader], order[writer], ahead) for reader, writer, ahead in steps.depends)
+    admitted = [(ahead, tuple([order[name] for name in names])) for ahead, names in steps.admitted]
+    return tuple(depends), tuple(admitted)

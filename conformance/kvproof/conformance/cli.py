@@ -9,7 +9,9 @@ import typer
 
 from kvproof.conformance.commands.explore import explore
 from kvproof.conformance.commands.mutants import mutants
+from kvproof.conformance.commands.prove import prove
 from kvproof.conformance.commands.spec import spec
+from kvproof.conformance.commands.tie import tie
 
 app = typer.Typer(
     name="kvproof",
@@ -40,5 +42,7 @@ def main(
 
 
 app.command()(spec)
+app.command()(prove)
+app.command()(tie)
 app.command()(explore)
 app.command()(mutants)

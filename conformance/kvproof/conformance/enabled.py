@@ -2,20 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
-from itertools import pairwise, permutations
+import dataclasses
+from collections.abc import Hashable, Iterable, Iterator
+from itertools import combinations, pairwise, permutations
 
 from kvproof.conformance.operations import (
     Allocate,
+    Attach,
+    BeginStep,
     CacheFullBlocks,
     CachePartialBlock,
+    Commit,
     Copy,
     Evict,
+    Finish,
     Free,
     KeyRef,
     Move,
     Operation,
     Reset,
+    Rollback,
     Touch,
     Write,
 )
@@ -24,47 +30,77 @@ from kvproof.conformance.scope import Scope
 from kvproof.conformance.undefined import undefined
 from kvproof.conformance.world import World
 from kvproof.reference.observation import BlockState
-from kvproof.spec.vocabulary import NULL_BLOCK
+from kvproof.spec.vocabulary import NULL_BLOCK, CommitMode
 
-Seen = tuple[tuple[BlockState, tuple[int, ...]], ...]
-"""What decides about operations on some blocks: for each its observed state, and the tokens that it holds."""
+Seen = tuple[BlockState, tuple[Hashable, ...]]
+"""What decides about operations on a block: its observed state, and the tokens that it holds after each open step."""
 
 
 class EnabledOperations:
     """What is legal and defined in a world of one scope; questions and drains change nothing and are left out.
 
-    What may be done with one block, or with two, depends on these blocks alone, so it is judged once for each condition
-    that they can be in, and remembered.
+    What may be done with one block, or with two, depends on these blocks and on the open steps alone, so it is judged
+    once for each condition that they can be in, and remembered.
     """
 
     def __init__(self, scope: Scope) -> None:
+        self._scope = scope
+        self._has_steps = scope.commit is CommitMode.STEPS
+        self._holders = frozenset(scope.holders)
         self._blocks = range(NULL_BLOCK + 1, scope.config.num_blocks)
-        self._elsewhere: list[Operation] = [*(Allocate(name, 1) for name in scope.positions), Reset()]
+        self._elsewhere: list[Operation] = [*(Allocate(name, 1) for name in scope.holders), Reset()]
+        if self._has_steps:
+            self._elsewhere += _rollbacks(scope)
         self._on_blocks: dict[tuple[int, ...], list[Operation]] = {
             **{(block,): list(_on_block(scope, block)) for block in self._blocks},
             **{pair: list(_on_pair(scope, *pair)) for pair in permutations(self._blocks, 2)},
         }
-        self._judged: dict[tuple[int, ...], dict[Seen, list[Operation]]] = {blocks: {} for blocks in self._on_blocks}
+        self._judged: dict[tuple[int, ...], dict[Hashable, list[Operation]]] = {
+            blocks: {} for blocks in self._on_blocks
+        }
 
-    def vocabulary(self) -> Iterator[Operation]:
+    def vocabulary(self, oldest_open_step: int = 1) -> Iterator[Operation]:
         """Every operation of the scope, enabled or not."""
         yield from self._elsewhere
+        if self._has_steps:
+            yield from (BeginStep(), Commit(oldest_open_step))
         for operations in self._on_blocks.values():
             yield from operations
 
     def of(self, world: World) -> list[Operation]:
         """The enabled operations, in a fixed order."""
-        contents = world.ghost.contents
-        seen: list[tuple[BlockState, tuple[int, ...]]] = [(block, ()) for block in world.state.blocks]
-        for block, content in contents.items():
-            seen[block] = (world.state.blocks[block], content.prefix.spelled)
+        seen = [self._seen(world, block_id) for block_id in range(len(world.state.blocks))]
+        steps = self._steps(world) if self._has_steps else None
         found = _judge(world, self._elsewhere)
+        if self._has_steps:
+            found += self._stepping(world)
         for blocks, operations in self._on_blocks.items():
-            judged, condition = self._judged[blocks], tuple(seen[block] for block in blocks)
+            judged, condition = self._judged[blocks], (steps, *(seen[block] for block in blocks))
             if condition not in judged:
                 judged[condition] = _judge(world, operations)
             found += judged[condition]
         return found
+
+    def _stepping(self, world: World) -> list[Operation]:
+        open_steps = world.state.steps.open
+        chosen: list[Operation] = [BeginStep()] if open_steps < self._scope.in_flight else []
+        return chosen + ([Commit(world.begun - open_steps + 1)] if open_steps else [])
+
+    def _seen(self, world: World, block_id: int) -> Seen:
+        """Holders that are no part of the scope are the pool's own copies; what they are called does not matter."""
+        block = world.state.blocks[block_id]
+        if self._has_steps and not all(name in self._holders for name, _ in block.holders):
+            own = tuple(holder for holder in block.holders if holder[0] in self._holders)
+            block = dataclasses.replace(block, holders=own)
+        held = world.contents(block_id)
+        return block, tuple([None if content is None else content.prefix.spelled for content in held])
+
+    def _steps(self, world: World) -> Hashable:
+        """What open steps decide about operations on blocks."""
+        steps = world.state.steps
+        moves = [(src, dst, name) for _, src, dst, name in steps.copies if name in self._holders]
+        copied_now = {dst for ahead, _, dst, _ in steps.copies if ahead == steps.open}
+        return steps.open, steps.depends, tuple(moves), frozenset(copied_now)
 
 
 def _judge(world: World, operations: Iterable[Operation]) -> list[Operation]:
@@ -76,16 +112,27 @@ def _judge(world: World, operations: Iterable[Operation]) -> list[Operation]:
     ]
 
 
+def _rollbacks(scope: Scope) -> Iterator[Operation]:
+    """Every set of requests can fail together."""
+    for size in range(1, len(scope.positions) + 1):
+        yield from map(Rollback, combinations(scope.positions, size))
+
+
 def _on_block(scope: Scope, block: int) -> Iterator[Operation]:
     yield Evict((block,))
     for name, positions in scope.positions.items():
-        yield Free(name, (block,))
         for position in positions:
             yield Write(name, block, position, 0)
             yield from _registrations(scope, name, block, position)
-    for name in scope.positions:
+    for name in scope.holders:
+        yield Free(name, (block,))
         for ref in _names_of_keys(scope):
             yield Touch(name, block, ref)
+    if scope.commit is CommitMode.STEPS:
+        for name in scope.positions:
+            yield Finish(name, (block,))
+            for ref in _names_of_keys(scope):
+                yield Attach(name, block, ref)
 
 
 def _registrations(scope: Scope, name: str, block: int, position: int) -> Iterator[Operation]:
@@ -102,9 +149,12 @@ def _on_pair(scope: Scope, one: int, other: int) -> Iterator[Operation]:
     """A batch is more than its steps: all or nothing, one order, events of its own."""
     size = scope.config.groups[0].block_size
     yield Move(one, other)
-    for name, positions in scope.positions.items():
+    for name in scope.holders:
         yield Free(name, (one, other))
         yield Copy(name, one, other)
+    for name, positions in scope.positions.items():
+        if scope.commit is CommitMode.STEPS:
+            yield Finish(name, (one, other))
         full = [position // size - 1 for position in positions if position % size == 0]
         for first, second in pairwise(full):
             table = (NULL_BLOCK,) * first + (one,) + (NULL_BLOCK,) * (second - first - 1) + (other,)

@@ -16,6 +16,8 @@ from pathlib import Path
 
 from kvproof.conformance.mutation.catalogue import MUTANTS
 from kvproof.spec.clauses import Clause, Level, clauses
+from kvproof.spec.machine.facts import FACTS
+from kvproof.spec.machine.invariants import INVARIANTS
 
 EVIDENCE_FILE = "evidence.json"
 
@@ -33,6 +35,7 @@ class Evidence:
     implementation: list[str] = field(default_factory=list)
     tests: list[str] = field(default_factory=list)
     contracts: list[str] = field(default_factory=list)
+    proofs: list[str] = field(default_factory=list)
     mutants: list[str] = field(default_factory=list)
 
 
@@ -66,10 +69,20 @@ def gather(root: Path) -> dict[str, Evidence]:
             if clause_id not in evidence:
                 raise UnknownClause(f"{test} names {clause_id}, which is no clause")
             evidence[clause_id].tests.append(test)
+    for theorem, statement in _theorems():
+        evidence[theorem].proofs.append(statement)
     for mutant in MUTANTS:
         for clause_id in mutant.clauses:
             evidence[clause_id].mutants.append(mutant.name)
     return evidence
+
+
+def _theorems() -> Iterator[tuple[str, str]]:
+    """The theorems that z3 proves of the abstract machine; their names are clause ids."""
+    for name in INVARIANTS:
+        yield name, "invariant of every transition"
+    for fact in FACTS:
+        yield fact.theorem, f"{fact.transition}: {fact.sentence}"
 
 
 def unchecked(evidence: Mapping[str, Evidence]) -> list[str]:
@@ -111,7 +124,8 @@ def as_table(evidence: Mapping[str, Evidence]) -> str:
 def _row(clause: Clause, evidence: Evidence) -> str:
     link = f"[{clause.id}](../spec/{clause.chapter}.md#{clause.id.lower()}-{clause.level.value.lower()})"
     mutants = ", ".join(f"`{name}`" for name in evidence.mutants)
-    return f"| {link} | {clause.level.value} | {len(evidence.tests)} | {len(evidence.contracts)} | 0 | {mutants} |"
+    counts = (len(evidence.tests), len(evidence.contracts), len(evidence.proofs))
+    return f"| {link} | {clause.level.value} | {' | '.join(map(str, counts))} | {mutants} |"
 
 
 def _docstrings(root: Path, folder: str) -> Iterator[tuple[str, str]]:

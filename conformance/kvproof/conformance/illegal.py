@@ -10,12 +10,17 @@ from kvproof.conformance.operations import (
     AddRequest,
     Allocate,
     Append,
+    Attach,
+    BeginStep,
     CacheFullBlocks,
     CachePartialBlock,
+    Commit,
     Contains,
     Copy,
     Evict,
     Extra,
+    Find,
+    Finish,
     Free,
     FullKey,
     KeyRef,
@@ -24,11 +29,12 @@ from kvproof.conformance.operations import (
     Operation,
     Read,
     Reset,
+    Rollback,
     Touch,
     Truncate,
     Write,
 )
-from kvproof.spec.vocabulary import MAX_TOKEN, PoolConfig
+from kvproof.spec.vocabulary import COPY_PREFIX, MAX_TOKEN, POOL_COPY_PREFIX, PoolConfig
 
 HUGE = 10**30
 
@@ -49,6 +55,7 @@ def operations(config: PoolConfig, names: tuple[str, ...]) -> st.SearchStrategy[
         st.builds(Touch, near.name, near.block, near.key),
         st.builds(Free, near.name, near.blocks),
         st.builds(Lookup, _list_of(near.key)),
+        st.builds(Find, _list_of(near.key)),
         st.builds(Contains, near.key, near.block),
         st.builds(FullKey, near.block),
         st.builds(
@@ -61,6 +68,11 @@ def operations(config: PoolConfig, names: tuple[str, ...]) -> st.SearchStrategy[
         st.builds(Copy, near.name, near.block, near.block),
         st.builds(Read, near.name, near.block),
         st.just(Reset()),
+        st.just(BeginStep()),
+        st.builds(Commit, near.number),
+        st.builds(Attach, near.name, near.block, near.key),
+        st.builds(Rollback, _list_of(near.name)),
+        st.builds(Finish, near.name, near.blocks),
     )
 
 
@@ -69,7 +81,7 @@ class _NearMisses:
 
     def __init__(self, config: PoolConfig, names: tuple[str, ...]) -> None:
         longest = 2 * max(group.block_size for group in config.groups)
-        self.name = _spiced(st.sampled_from([*names, "nobody"]))
+        self.name = _spiced(st.sampled_from([*names, "nobody", f"{COPY_PREFIX}1", f"{POOL_COPY_PREFIX}1:2"]))
         self.block = _spiced(st.integers(-1, config.num_blocks))
         self.blocks = _list_of(self.block)
         self.number = _spiced(st.integers(-1, config.num_blocks + 1))

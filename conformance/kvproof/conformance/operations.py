@@ -87,6 +87,12 @@ class Lookup(_Operation, frozen=True):
     keys: tuple[KeyRef, ...]
 
 
+class Find(_Operation, frozen=True):
+    """Which blocks have these keys, or will have them once what is reserved is committed."""
+
+    keys: tuple[KeyRef, ...]
+
+
 class Contains(_Operation, frozen=True):
     """Whether a block has a key."""
 
@@ -167,6 +173,37 @@ class Read(_Operation, frozen=True):
     block: int
 
 
+class BeginStep(_Operation, frozen=True):
+    """Open the next step."""
+
+
+class Commit(_Operation, frozen=True):
+    """The work of a step is done; steps have the numbers that the pool gave them."""
+
+    step: int
+
+
+class Attach(_Operation, frozen=True):
+    """Add a reference to a block that has a key reserved."""
+
+    holder: str
+    block: int
+    key: KeyRef
+
+
+class Rollback(_Operation, frozen=True):
+    """Take back what these requests have not committed."""
+
+    requests: tuple[str, ...]
+
+
+class Finish(_Operation, frozen=True):
+    """Roll a request back, then drop its reference to each block named."""
+
+    request: str
+    blocks: tuple[int, ...]
+
+
 Operation = (
     AddRequest
     | Append
@@ -175,6 +212,7 @@ Operation = (
     | Touch
     | Free
     | Lookup
+    | Find
     | Contains
     | FullKey
     | CacheFullBlocks
@@ -186,6 +224,11 @@ Operation = (
     | Write
     | Copy
     | Read
+    | BeginStep
+    | Commit
+    | Attach
+    | Rollback
+    | Finish
 )
 
 

@@ -7,18 +7,21 @@ their errors may be raised (ERR-CHOICE-1), so the answer is a set; it is empty e
 
 from __future__ import annotations
 
-from collections import Counter
-
-from kvproof.conformance.arguments import Arguments, Situation, hash_at, is_null, key_of
+from kvproof.conformance.arguments import Situation, hash_at, is_null, key_of
 from kvproof.conformance.operations import (
     AddRequest,
     Allocate,
     Append,
+    Attach,
+    BeginStep,
     CacheFullBlocks,
     CachePartialBlock,
+    Commit,
     Contains,
     Copy,
     Evict,
+    Find,
+    Finish,
     Free,
     FullKey,
     Lookup,
@@ -26,11 +29,13 @@ from kvproof.conformance.operations import (
     Operation,
     Read,
     Reset,
+    Rollback,
     TakeEvents,
     Touch,
     Truncate,
     Write,
 )
+from kvproof.conformance.step_rules import StepRules, holds
 from kvproof.reference import Request
 from kvproof.reference.observation import BlockState
 from kvproof.spec.errors import (
@@ -56,21 +61,23 @@ def violations(situation: Situation, operation: Operation) -> frozenset[type[Poo
     return frozenset(judge.errors)
 
 
-class _Judge(Arguments):
-    """The rules of the operations, over the rules of single arguments."""
+class _Judge(StepRules):
+    """The rules of the operations, over the rules of steps and of single arguments."""
 
     __slots__ = ()
 
     # One method for each operation that has preconditions
 
     def operation(self, operation: Operation) -> None:
+        self.part_of_a_step(operation)
         match operation:
             case Allocate(holder=holder, n=n):
                 self.allocate(holder, n)
             case Touch(holder=holder, block=block_id, key=ref):
                 self.touch(holder, block_id, ref)
             case Free(holder=holder, blocks=block_ids):
-                self.free(holder, block_ids)
+                self.holder(holder)
+                self.releases(block_ids, holder)
             case CacheFullBlocks():
                 self.cache_full_blocks(operation)
             case CachePartialBlock():
@@ -85,7 +92,9 @@ class _Judge(Arguments):
                 self.copy(holder, src, dst)
             case Reset():
                 self.require(not any(block.ref_cnt for block in self.situation.state.blocks), StillReferenced)
-            case Lookup() | Contains() | FullKey() | Read():
+            case BeginStep() | Commit() | Attach() | Rollback() | Finish():
+                self.stepping(operation)
+            case Lookup() | Find() | Contains() | FullKey() | Read():
                 self.question(operation)
             case AddRequest() | Append() | Truncate():
                 self.request_change(operation)
@@ -104,17 +113,8 @@ class _Judge(Arguments):
         if block is None or is_null(block_id):
             return
         if key is not None:
-            self.require(any(key == own for own, _ in block.keys), NotCached)
-        self.require(not _holds(block, holder), AlreadyHeld)
-
-    def free(self, holder: object, block_ids: object) -> None:
-        self.holder(holder)
-        blocks = self.block_list(block_ids)
-        releases = Counter(block_id for block_id, _ in blocks if not is_null(block_id))
-        for block_id, block in blocks:
-            if not is_null(block_id):
-                held = block.ref_cnt if holder is None else int(_holds(block, holder))
-                self.require(releases[block_id] <= held, NotReferenced)
+            self.require(any(key == entry.key and entry.ahead == 0 for entry in block.entries), NotCached)
+        self.require(not holds(block, holder), AlreadyHeld)
 
     def cache_full_blocks(self, operation: CacheFullBlocks) -> None:
         request, size = self.request(operation.request), self.block_size(operation.group)
@@ -146,15 +146,15 @@ class _Judge(Arguments):
     def registration(self, block: BlockState, request: Request, group: int, position: int, replace: bool) -> None:
         """The rules that the registration of one key on one block has to follow (REG-*)."""
         key = key_of(request, group, position)
-        if key is None or (not replace and any(key == own for own, _ in block.keys)):
+        if key is None or (not replace and any(key == entry.key for entry in block.entries)):
             return
         self.owner(block, request)
         self.identity(block, group, position)
         if not replace:
             recurrent = self.situation.config.groups[group].kind is GroupKind.RECURRENT
-            self.require(not (recurrent and block.keys), ContentConflict)
-            for own, own_position in block.keys:
-                self.require(hash_at(request, own_position) == own[:-GROUP_ID_BYTES], ContentConflict)
+            self.require(not (recurrent and block.entries), ContentConflict)
+            for entry in block.entries:
+                self.require(hash_at(request, entry.position) == entry.key[:-GROUP_ID_BYTES], ContentConflict)
 
     def write(self, operation: Write) -> None:
         request = self.request(operation.request)
@@ -169,7 +169,7 @@ class _Judge(Arguments):
             return
         self.identity(block, operation.group, position)
         recurrent = self.situation.config.groups[operation.group].kind is GroupKind.RECURRENT
-        covered = [(own[:-GROUP_ID_BYTES], own_position) for own, own_position in block.keys]
+        covered = [(entry.key[:-GROUP_ID_BYTES], entry.position) for entry in block.entries]
         covered += [(served.digest, served.position) for _, served in block.holders if served is not None]
         for digest, end in covered:
             kept = not recurrent and end <= position and hash_at(request, end) == digest
@@ -182,12 +182,13 @@ class _Judge(Arguments):
     def move(self, src_id: object, dst_id: object) -> None:
         src, dst = self.two_blocks(src_id, dst_id)
         if src is not None:
-            self.require(bool(src.keys), NotCached)
+            self.require(bool(src.entries), NotCached)
         if dst is not None:
             self.require(dst.ref_cnt > 0, NotReferenced)
             self.overwritable(dst)
-        if src is not None and dst is not None and src.keys and dst.slot is not None:
+        if src is not None and dst is not None and src.entries and dst.slot is not None:
             self.require((src.group, src.slot) == (dst.group, dst.slot), OutOfRange)
+        self.moves_between_steps(src, dst)
 
     def copy(self, holder: object, src_id: object, dst_id: object) -> None:
         self.holder(holder)
@@ -195,13 +196,15 @@ class _Judge(Arguments):
         for block in (src, dst):
             if block is not None:
                 self.held(block, holder)
+        if src is not None:
+            self.readable(src, holder)
         if dst is not None:
             self.require(holder is None or dst.writer == holder, NotOwner)
             self.overwritable(dst)
 
-    def question(self, operation: Lookup | Contains | FullKey | Read) -> None:
+    def question(self, operation: Lookup | Find | Contains | FullKey | Read) -> None:
         match operation:
-            case Lookup(keys=refs):
+            case Lookup(keys=refs) | Find(keys=refs):
                 for ref in self.sequence(refs):
                     self.key(ref)
             case Contains(key=ref, block=block_id):
@@ -243,12 +246,8 @@ class _Judge(Arguments):
             self.require((block.group, block.slot) == (group, slot), OutOfRange)
 
     def held(self, block: BlockState, holder: object) -> None:
-        self.require(block.ref_cnt > 0 if holder is None else _holds(block, holder), NotReferenced)
+        self.require(block.ref_cnt > 0 if holder is None else holds(block, holder), NotReferenced)
 
     def overwritable(self, block: BlockState) -> None:
         read = any(served is not None for _, served in block.holders)
-        self.require(not block.keys and not read, ContentConflict)
-
-
-def _holds(block: BlockState, holder: object) -> bool:
-    return any(name == holder for name, _ in block.holders)
+        self.require(not block.entries and not read, ContentConflict)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from random import Random
+from typing import ClassVar
 
 from kvproof.conformance.arguments import key_of
 from kvproof.conformance.operations import (
@@ -16,6 +17,7 @@ from kvproof.conformance.operations import (
     Copy,
     Evict,
     Extra,
+    Find,
     Free,
     FullKey,
     KeyRef,
@@ -41,12 +43,24 @@ EXTRAS = (Extra("salt", "x"), Extra("adapter", "y"), Extra("media", "cat", 1, 4)
 class Proposer:
     """Draws operations for one world. A draw is None where the world offers nothing of that sort just now."""
 
+    copies: ClassVar[tuple[str, ...]] = ("copy",)
+    """The holders that are no requests."""
+
     def __init__(self, world: World, random: Random) -> None:
         self.world = world
         self.random = random
         self.longest = 3 * max(group.block_size for group in world.config.groups)
         self._named = world.config.holders is HolderMode.NAMED
-        draws: dict[Callable[[], Operation | None], int] = {
+        sorts = self._sorts()
+        self._draws, self._weights = list(sorts), list(sorts.values())
+
+    def draw(self) -> Operation | None:
+        """One operation of a random sort."""
+        return self.random.choices(self._draws, self._weights)[0]()
+
+    def _sorts(self) -> dict[Callable[[], Operation | None], int]:
+        """The sorts of operations, and how often each is drawn."""
+        return {
             self._add_request: 2,
             self._append: 2,
             self._truncate: 1,
@@ -62,11 +76,6 @@ class Proposer:
             self._question: 3,
             self._leave: 2,
         }
-        self._draws, self._weights = list(draws), list(draws.values())
-
-    def draw(self) -> Operation | None:
-        """One operation of a random sort."""
-        return self.random.choices(self._draws, self._weights)[0]()
 
     # Choices
 
@@ -74,7 +83,7 @@ class Proposer:
         return self.random.choice(list(self.world.requests.values())) if self.world.requests else None
 
     def _holder(self) -> str | None:
-        return self.random.choice([*self.world.requests, "copy"]) if self._named else None
+        return self.random.choice([*self.world.requests, *self.copies]) if self._named else None
 
     def _blocks(self, wanted: Callable[[BlockState], bool]) -> list[int]:
         """The blocks that are as wanted, in random order."""
@@ -95,16 +104,20 @@ class Proposer:
 
     def _ref(self) -> KeyRef | None:
         """A key of some request, rather one that is cached."""
+        refs = self._refs()
+        cached = [ref for ref in refs if self._blocks_with(ref)]
+        choice = cached if cached and self.random.random() < 0.8 else refs
+        return self.random.choice(choice) if choice else None
+
+    def _refs(self) -> list[KeyRef]:
+        """All keys of all requests."""
         h = self.world.config.hash_block_size
-        refs = [
+        return [
             KeyRef(name, group, position)
             for name, request in self.world.requests.items()
             for group in range(len(self.world.config.groups))
             for position in range(h, request.hashed_length + 1, h)
         ]
-        cached = [ref for ref in refs if self._blocks_with(ref)]
-        choice = cached if cached and self.random.random() < 0.8 else refs
-        return self.random.choice(choice) if choice else None
 
     def _blocks_with(self, ref: KeyRef) -> tuple[int, ...]:
         key = key_of(self.world.requests[ref.request], ref.group, ref.position)
@@ -182,14 +195,14 @@ class Proposer:
     def _cache_partial_block(self) -> Operation | None:
         request = self._request()
         blocks = self._written_by(request.request_id) if request else []
-        written = [block for block in blocks if block in self.world.ghost.contents]
+        written = [(block, held) for block in blocks if (held := self.world.ghost.content(block)) is not None]
         if not request or not written:
             return None
         h = self.world.config.hash_block_size
-        content = self.world.ghost.contents[written[0]]
+        block, content = written[0]
         end = content.prefix.length // h * h
         position = end - h * self.random.choice((0, 0, 1, 2))
-        return CachePartialBlock(request.request_id, written[0], position, content.group, self.random.random() < 0.1)
+        return CachePartialBlock(request.request_id, block, position, content.group, self.random.random() < 0.1)
 
     def _cache_full_blocks(self) -> Operation | None:
         """The block table of a request as far as it is written, with holes."""
@@ -201,7 +214,7 @@ class Proposer:
         slots = request.hashed_length // size
         table = [NULL_BLOCK] * slots
         for block in self._written_by(request.request_id):
-            content = self.world.ghost.contents.get(block)
+            content = self.world.ghost.content(block)
             if content is None or content.group != group:
                 continue
             if content.prefix.length in range(size, slots * size + 1, size):
@@ -220,8 +233,12 @@ class Proposer:
         return Evict(tuple(chosen + chosen[: self.random.randint(0, 1)]))
 
     def _move(self) -> Operation | None:
-        src, dst = self._blocks(lambda block: bool(block.keys)), self._blocks(lambda b: b.ref_cnt > 0 and not b.keys)
+        src = self._blocks(lambda block: bool(block.entries))
+        dst = self._blocks(self._takes_a_move)
         return Move(src[0], dst[0]) if src and dst else None
+
+    def _takes_a_move(self, block: BlockState) -> bool:
+        return block.ref_cnt > 0 and not block.entries
 
     def _copy(self) -> Operation | None:
         holder = self._holder()
@@ -236,6 +253,7 @@ class Proposer:
             TakeEvents(),
             FullKey(block),
             Lookup((ref,) if ref else ()),
+            Find((ref,) if ref else ()),
             Contains(ref, block) if ref else None,
             Read(holder, held[0]) if held else None,
         ]

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 
 from kvproof.conformance.operations import AddRequest
 from kvproof.conformance.world import World, replay
-from kvproof.spec.vocabulary import GroupConfig, GroupKind, PoolConfig, Residency
+from kvproof.spec.vocabulary import COPY_PREFIX, CommitMode, GroupConfig, GroupKind, PoolConfig, Residency
 
 
 class ScopeError(ValueError):
@@ -19,7 +19,8 @@ class Scope:
 
     A key is a token prefix written in letters, and the hash block size is 1, so "a" and "aa" are nested prefixes. Each
     key that is no prefix of another one is the whole text of `refs` requests: so many references can a block have.
-    `block_size` None is that of the longest key: then shorter keys are partial. `config` follows from the rest.
+    `block_size` None is that of the longest key: then shorter keys are partial. `in_flight` limits how many steps are
+    open at once. `config` follows from the rest.
     """
 
     blocks: int
@@ -28,6 +29,8 @@ class Scope:
     kind: GroupKind = GroupKind.FULL_ATTENTION
     block_size: int | None = None
     residency: Residency = Residency.LOGICAL
+    commit: CommitMode = CommitMode.IMMEDIATE
+    in_flight: int = 1
     config: PoolConfig = field(init=False)
 
     def __post_init__(self) -> None:
@@ -39,6 +42,7 @@ class Scope:
             hash_block_size=1,
             groups=(GroupConfig(self.kind, block_size, window),),
             residency=self.residency,
+            commit=self.commit,
         )
         object.__setattr__(self, "config", config)
 
@@ -54,6 +58,17 @@ class Scope:
             tuple(f"r{len(self.texts) * copy + number + 1}" for copy in range(self.refs))
             for number in range(len(self.texts))
         )
+
+    @property
+    def holder_classes(self) -> tuple[tuple[str, ...], ...]:
+        """The names of all holders; where there are steps, a copy is one of them, as only a copy takes a move."""
+        copies = () if self.commit is CommitMode.IMMEDIATE else ((f"{COPY_PREFIX}1",),)
+        return (*self.request_classes, *copies)
+
+    @property
+    def holders(self) -> tuple[str, ...]:
+        """The names of all holders, requests first."""
+        return (*self.positions, *(name for names in self.holder_classes[len(self.texts) :] for name in names))
 
     @property
     def positions(self) -> dict[str, tuple[int, ...]]:
@@ -78,12 +93,15 @@ class Scope:
         group = self.config.groups[0]
         return (
             f"{self.blocks} blocks of {group.block_size}, keys {','.join(self.keys)}, refs {self.refs}, "
-            f"{group.kind.value}, {self.residency.value}"
+            f"{group.kind.value}, {self.residency.value}{self._describe_steps()}"
         )
 
     def start(self) -> World:
         """The world with all requests and nothing else."""
         return replay(self.config, self.arrivals)
+
+    def _describe_steps(self) -> str:
+        return "" if self.commit is CommitMode.IMMEDIATE else f", {self.in_flight} steps in flight"
 
     def _check(self) -> None:
         if self.blocks < 1:
@@ -99,3 +117,7 @@ class Scope:
             raise ScopeError(f"keys {','.join(self.keys)} names a key twice")
         if self.block_size is not None and self.block_size < 1:
             raise ScopeError(f"block size is {self.block_size}; at least 1 token is needed")
+        if self.in_flight < 1:
+            raise ScopeError(f"in flight is {self.in_flight}; at least 1 step must be open for anything to happen")
+        if self.in_flight > 1 and self.commit is CommitMode.IMMEDIATE:
+            raise ScopeError(f"in flight is {self.in_flight}; steps are in flight only with commit steps")

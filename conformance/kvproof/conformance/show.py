@@ -11,6 +11,7 @@ from kvproof.conformance.arguments import key_of
 from kvproof.conformance.findings import Violation
 from kvproof.conformance.operations import Operation, describe
 from kvproof.conformance.world import World
+from kvproof.reference.observation import EntryState
 from kvproof.spec.vocabulary import NULL_BLOCK, Key
 
 
@@ -32,8 +33,12 @@ def show_trace(console: Console, trace: Iterable[Operation]) -> None:
 
 
 def state_table(world: World, title: str) -> Table:
-    """The blocks of a world as they were last observed; free ones are numbered in the order of the queue."""
-    table = Table(title=title, title_justify="left")
+    """The blocks of a world as they were last observed; free ones are numbered in the order of the queue.
+
+    "in +2" says that something waits for the second commit from now.
+    """
+    steps = world.state.steps.open
+    table = Table(title=title + (f", {steps} steps open" if steps else ""), title_justify="left")
     for heading in ("block", "refs", "held by", "free", "slot", "keys", "holds"):
         table.add_column(heading)
     names = _key_names(world)
@@ -41,22 +46,35 @@ def state_table(world: World, title: str) -> Table:
     for block_id, block in enumerate(world.state.blocks):
         if block_id == NULL_BLOCK:
             continue
-        content = world.ghost.contents.get(block_id)
-        holders = [_holder(name, name == block.writer, served is not None) for name, served in block.holders]
+        content = world.ghost.content(block_id)
+        waits = dict(block.attached)
+        holders = [
+            _holder(name, name == block.writer, served is not None, waits.get(name, 0))
+            for name, served in block.holders
+        ]
         table.add_row(
             str(block_id),
             str(block.ref_cnt),
             ", ".join(holders),
             str(queue.index(block_id) + 1) if block_id in queue else "",
             "" if block.slot is None else f"{block.slot}@g{block.group}",
-            ", ".join(names.get(key, key.hex()[:8]) for key, _ in block.keys),
+            ", ".join(names.get(entry.key, entry.key.hex()[:8]) + _status(entry) for entry in block.entries),
             "" if content is None else " ".join(map(str, content.prefix.spelled)),
         )
     return table
 
 
-def _holder(name: str, writes: bool, reads: bool) -> str:
-    return name + " writes" * writes + " reads" * reads
+def _holder(name: str, writes: bool, reads: bool, ahead: int) -> str:
+    return name + " writes" * writes + " reads" * reads + _until(ahead)
+
+
+def _status(entry: EntryState) -> str:
+    return _until(entry.ahead) + f" reserved by {entry.owner}" * (entry.owner is not None)
+
+
+def _until(ahead: int) -> str:
+    """How many commits have to come first."""
+    return f" in +{ahead}" if ahead else ""
 
 
 def _key_names(world: World) -> dict[Key, str]:

@@ -10,7 +10,7 @@ from hypothesis.stateful import RuleBasedStateMachine, rule
 
 from kvproof.conformance.enabled import EnabledOperations
 from kvproof.conformance.illegal import operations
-from kvproof.conformance.operations import Contains, FullKey, Lookup, Operation, Read, TakeEvents, describe
+from kvproof.conformance.operations import Contains, Find, FullKey, Lookup, Operation, Read, TakeEvents, describe
 from kvproof.conformance.preconditions import violations
 from kvproof.conformance.scope import Scope
 from kvproof.conformance.world import World
@@ -46,7 +46,7 @@ class PoolMachine(RuleBasedStateMachine):
         """Run an operation that is illegal, or only asks: nothing may change. Legal changes are left to `step`."""
         operation = data.draw(self.attempts)
         allowed = violations(self.world.situation, operation)
-        if allowed or isinstance(operation, Lookup | Contains | FullKey | Read):
+        if allowed or isinstance(operation, Lookup | Find | Contains | FullKey | Read):
             note(f"{describe(operation)}, which may raise {sorted(error.__name__ for error in allowed) or 'nothing'}")
             before = snapshot(self.world)
             error = _refusal(self.world, operation)
@@ -70,7 +70,8 @@ def snapshot(world: World) -> tuple[object, ...]:
     ghost = world.ghost
     return (
         world.pool.observe(),
-        (dict(ghost.contents), dict(ghost.prefixes), dict(ghost.served)),
+        [world.contents(block_id) for block_id in range(world.config.num_blocks)],
+        (dict(ghost.prefixes), dict(ghost.served)),
         {
             name: (request.request_id, list(request.tokens), list(request.hashes), request.extra_keys)
             for name, request in world.requests.items()

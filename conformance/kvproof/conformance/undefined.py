@@ -10,7 +10,8 @@ from kvproof.conformance.arguments import key_of
 from kvproof.conformance.operations import CacheFullBlocks, CachePartialBlock, Copy, Move, Operation
 from kvproof.conformance.world import World
 from kvproof.reference import Request
-from kvproof.reference.ghost import Prefix
+from kvproof.reference.ghost import Content
+from kvproof.reference.request import Prefix
 from kvproof.spec.vocabulary import NULL_BLOCK, GroupKind
 
 
@@ -21,16 +22,31 @@ def undefined(world: World, operation: Operation) -> str | None:
             return _registration(world, block_id, world.requests[name], group, position, replace)
         case CacheFullBlocks():
             return _registrations(world, operation)
-        case Move(dst=dst) if dst in world.ghost.contents:
+        case Move(dst=dst) if world.ghost.content(dst) is not None:
             return f"block {dst} was written, and the move would overwrite that"
-        case Copy(holder=holder, src=src) if not _readable(world, src, holder):
-            return f"nothing was written in block {src}"
+        case Copy(holder=holder, src=src, dst=dst):
+            return _copy(world, src, dst, holder)
     return None
 
 
-def _readable(world: World, block_id: int, holder: str | None) -> bool:
-    ghost = world.ghost
-    return block_id in ghost.contents or (holder is not None and (block_id, holder) in ghost.served)
+def _copy(world: World, src: int, dst: int, holder: str | None) -> str | None:
+    """The copies of a step are simultaneous, read what was there before, and come before what the step writes."""
+    served = holder is not None and (src, holder) in world.ghost.served
+    if not served and _before_this_step(world, src) is None:
+        return f"nothing was written in block {src} before"
+    steps, content = world.state.steps, world.ghost.content(dst)
+    if any(ahead == steps.open and queued == dst for ahead, _, queued, _ in steps.copies):
+        return f"another copy to block {dst} is queued in this step"
+    if steps.open and content is not None and content != _before_this_step(world, dst):
+        return f"block {dst} is written in this step, and the copy comes before that"
+    return None
+
+
+def _before_this_step(world: World, block_id: int) -> Content | None:
+    """What was written in a block, since it was allocated, before the step that the next operation belongs to."""
+    contents, age = world.contents(block_id), world.state.blocks[block_id].age
+    last = max(0, len(contents) - 2)
+    return contents[last] if age <= last else None
 
 
 def _registrations(world: World, operation: CacheFullBlocks) -> str | None:
@@ -53,7 +69,7 @@ def _registration(
     """Content comes before its key: rows that begin with the key's prefix, or the state after exactly that prefix."""
     if not replace and not _adds_key(world, block_id, request, group, position):
         return None
-    content = world.ghost.contents.get(block_id)
+    content = world.ghost.content(block_id)
     if content is None or content.group != group:
         return f"nothing was written in block {block_id} for group {group}"
     prefix = Prefix(request, position)
@@ -68,8 +84,8 @@ def _registration(
 
 def _adds_key(world: World, block_id: int, request: Request, group: int, position: int) -> bool:
     """Whether the registration changes anything: not if the key is there, nor below a full key."""
-    keys = world.state.blocks[block_id].keys
+    entries = world.state.blocks[block_id].entries
     size = world.config.groups[group].block_size
-    there = any(key == key_of(request, group, position) for key, _ in keys)
-    below_full = any(position < own and own % size == 0 for _, own in keys)
+    there = any(entry.key == key_of(request, group, position) for entry in entries)
+    below_full = any(position < entry.position and entry.position % size == 0 for entry in entries)
     return not there and not below_full

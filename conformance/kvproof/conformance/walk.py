@@ -10,9 +10,10 @@ from kvproof.conformance.findings import Violation, label, reason_of
 from kvproof.conformance.operations import Operation
 from kvproof.conformance.preconditions import violations
 from kvproof.conformance.proposals import Proposer
+from kvproof.conformance.step_proposals import StepProposer
 from kvproof.conformance.undefined import undefined
 from kvproof.conformance.world import World, replay
-from kvproof.spec.vocabulary import GroupConfig, GroupKind, HolderMode, PoolConfig, Residency
+from kvproof.spec.vocabulary import CommitMode, GroupConfig, GroupKind, HolderMode, PoolConfig, Residency
 
 
 @dataclass(slots=True)
@@ -34,7 +35,7 @@ def walk(seed: int, steps: int, config: PoolConfig | None = None) -> Walk:
     random = Random(seed)
     config = random_config(random) if config is None else config
     world = World(config)
-    proposer = Proposer(world, random)
+    proposer = (StepProposer if config.commit is CommitMode.STEPS else Proposer)(world, random)
     done = Walk(world, seed)
     trace: list[Operation] = []
     while done.steps < steps and not done.violation:
@@ -54,14 +55,17 @@ def walk(seed: int, steps: int, config: PoolConfig | None = None) -> Walk:
 
 
 def random_config(random: Random) -> PoolConfig:
-    """A small pool with one to three groups of any kind."""
+    """A small pool with one to three groups of any kind; with steps holders must have names."""
     h = random.randint(1, 3)
+    commit = random.choice(list(CommitMode))
+    named = commit is CommitMode.STEPS
     return PoolConfig(
         num_blocks=1 + random.randint(2, 8),
         hash_block_size=h,
         groups=tuple(_random_group(random, h) for _ in range(random.randint(1, 3))),
         residency=random.choice(list(Residency)),
-        holders=random.choice(list(HolderMode)),
+        holders=HolderMode.NAMED if named else random.choice(list(HolderMode)),
+        commit=commit,
     )
 
 

@@ -10,12 +10,17 @@ from kvproof.conformance.operations import (
     AddRequest,
     Allocate,
     Append,
+    Attach,
+    BeginStep,
     CacheFullBlocks,
     CachePartialBlock,
+    Commit,
     Contains,
     Copy,
     Evict,
     Extra,
+    Find,
+    Finish,
     Free,
     FullKey,
     KeyRef,
@@ -24,12 +29,14 @@ from kvproof.conformance.operations import (
     Operation,
     Read,
     Reset,
+    Rollback,
     TakeEvents,
     Touch,
     Truncate,
     Write,
 )
 from kvproof.reference import BlockPool, EventMirror, Ghost, PoolState, Request, check_invariants
+from kvproof.reference.ghost import Content
 from kvproof.spec.errors import InvalidArgument
 from kvproof.spec.vocabulary import ExtraKey, ExtraKeySource, Key, PoolConfig
 
@@ -38,7 +45,7 @@ class World:
     """The reference with everything around it that an operation can name.
 
     `state` is what was observed after the last operation. `mirror` has folded every event so far, also those that are
-    pending in the pool until `TakeEvents`.
+    pending in the pool until `TakeEvents`. `begun` is the number of the last step that the pool began when asked to.
     """
 
     def __init__(self, config: PoolConfig) -> None:
@@ -46,6 +53,7 @@ class World:
         self.requests: dict[str, Request] = {}
         self.mirror = EventMirror(config, self.pool.hasher)
         self.state: PoolState = self.pool.observe()
+        self.begun = 0
         self._folded = 0
         self._shares_requests = False
 
@@ -63,7 +71,16 @@ class World:
     @property
     def situation(self) -> Situation:
         """What the preconditions are judged by."""
-        return Situation(self.state, self.config, self.requests)
+        return Situation(self.state, self.config, self.requests, self.begun)
+
+    def contents(self, block_id: int) -> tuple[Content | None, ...]:
+        """What a block holds after each step from the last committed one to the current one; several if steps are open.
+
+        With immediate commit there is one, what it holds.
+        """
+        committed = self.pool.last_committed_step
+        steps = range(committed, committed + self.state.steps.open + 1)
+        return tuple(self.ghost.content_after(block_id, step) for step in steps)
 
     def apply(self, operation: Operation) -> object:
         """Run one operation, observe, and fold the events that it added; a typed error propagates."""
@@ -95,7 +112,7 @@ class World:
         twin.pool = self.pool.clone()
         twin.requests, twin.mirror = self.requests, self.mirror
         twin._shares_requests = self._shares_requests = True
-        twin.state = self.state
+        twin.state, twin.begun = self.state, self.begun
         twin._folded = self._folded
         return twin
 
@@ -144,11 +161,27 @@ class World:
                 return pool.reset()
             case TakeEvents():
                 return pool.take_events()
-            case Lookup() | Contains() | FullKey() | Read():
+            case BeginStep() | Commit() | Attach() | Rollback() | Finish():
+                return self._step(operation)
+            case Lookup() | Find() | Contains() | FullKey() | Read():
                 return self._ask(operation)
             case AddRequest() | Append() | Truncate():
                 self._change_request(operation)
         return None
+
+    def _step(self, operation: BeginStep | Commit | Attach | Rollback | Finish) -> object:
+        match operation:
+            case BeginStep():
+                self.begun = self.pool.begin_step()
+                return self.begun
+            case Commit(step=step):
+                return self.pool.commit(step)
+            case Attach(holder=holder, block=block, key=ref):
+                return self.pool.attach(block, self.key(ref), holder)
+            case Rollback(requests=requests):
+                return self.pool.rollback(requests)
+            case Finish(request=request, blocks=blocks):
+                return self.pool.finish(request, blocks)
 
     def _cache_full_blocks(self, operation: CacheFullBlocks) -> None:
         self.pool.cache_full_blocks(
@@ -161,10 +194,12 @@ class World:
             operation.replace,
         )
 
-    def _ask(self, operation: Lookup | Contains | FullKey | Read) -> object:
+    def _ask(self, operation: Lookup | Find | Contains | FullKey | Read) -> object:
         match operation:
             case Lookup(keys=refs):
                 return self.pool.lookup(self._keys(refs))
+            case Find(keys=refs):
+                return self.pool.find(self._keys(refs))
             case Contains(key=ref, block=block):
                 return self.pool.contains(self.key(ref), block)
             case FullKey(block=block):

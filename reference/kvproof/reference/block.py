@@ -13,10 +13,11 @@ class KVCacheBlock:
     """What the pool knows of one block, apart from its keys, which live in the index.
 
     `holders` maps each holder to the prefix it was served, None for the holder that allocated the block; with
-    anonymous references it stays empty. `group` and `slot` are set by the first registration.
+    anonymous references it stays empty. `group` and `slot` are set by the first registration, `born` is the step in
+    which the block was allocated last.
     """
 
-    __slots__ = ("block_id", "group", "holders", "ref_cnt", "slot", "writer")
+    __slots__ = ("block_id", "born", "group", "holders", "ref_cnt", "slot", "writer")
 
     def __init__(self, block_id: int) -> None:
         self.block_id = block_id
@@ -25,15 +26,17 @@ class KVCacheBlock:
         self.writer: Holder | None = None
         self.group: int | None = None
         self.slot: int | None = None
+        self.born = 0
 
     @property
     def is_null(self) -> bool:
         """Whether this is the null block."""
         return self.block_id == NULL_BLOCK
 
-    def start_life(self, holder: Holder | None) -> None:
+    def start_life(self, holder: Holder | None, step: int) -> None:
         """Become a freshly allocated block with one reference."""
         self.writer = holder
+        self.born = step
         self.group = self.slot = None
         self.add_holder(holder, None)
 
@@ -56,7 +59,7 @@ class KVCacheBlock:
         twin = KVCacheBlock(self.block_id)
         twin.ref_cnt = self.ref_cnt
         twin.holders = dict(self.holders)
-        twin.writer, twin.group, twin.slot = self.writer, self.group, self.slot
+        twin.writer, twin.group, twin.slot, twin.born = self.writer, self.group, self.slot, self.born
         return twin
 
 

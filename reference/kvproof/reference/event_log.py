@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from kvproof.reference.hashing import make_key, split_key
-from kvproof.reference.index import CachedBlockIndex
+from kvproof.reference.index import CachedBlockIndex, Registration
 from kvproof.reference.positions import overlap
-from kvproof.reference.request import Request
+from kvproof.reference.request import Prefix
 from kvproof.spec.events import Cleared, Event, PrefixHash, Removed, Stored
 from kvproof.spec.vocabulary import ExtraKey, Key, PoolConfig, Residency
 
@@ -15,19 +13,8 @@ Resident = Key | tuple[Key, int]
 """What is resident: a key, or with one event per copy an entry (key, block)."""
 
 
-@dataclass(slots=True)
-class Registration:
-    """One entry that the current operation added."""
-
-    key: Key
-    block_id: int
-    request: Request
-    group: int
-    position: int
-
-
 class EventLog:
-    """Collects what the current operation drops and registers, and turns the net change into events when it ends."""
+    """Collects what the current operation drops and publishes, and turns the net change into events when it ends."""
 
     def __init__(self, config: PoolConfig, index: CachedBlockIndex) -> None:
         self._config = config
@@ -35,7 +22,9 @@ class EventLog:
         self._pending: list[Event] = []
         self._was_resident: dict[Resident, bool] = {}
         self._dropped: dict[Resident, None] = {}
-        self._registered: list[Registration] = []
+        self._published: list[Registration] = []
+        self._unannounced: set[Key] = set()
+        """Keys that the operation published and a consumer has not heard of yet."""
 
     @property
     def pending(self) -> tuple[Event, ...]:
@@ -48,27 +37,29 @@ class EventLog:
         return drained
 
     def note_drop(self, key: Key, block_id: int) -> None:
-        """The operation is about to drop an entry."""
+        """The operation is about to drop a committed entry."""
         resident = self._resident(key, block_id)
         self._was_resident.setdefault(resident, True)
         self._dropped.pop(resident, None)
         self._dropped[resident] = None
 
-    def note_registration(self, registration: Registration) -> None:
-        """The operation is about to add an entry."""
-        resident = self._resident(registration.key, registration.block_id)
-        self._was_resident.setdefault(resident, self._is_resident(resident))
-        self._registered.append(registration)
+    def note_publication(self, registration: Registration, block_id: int) -> None:
+        """The operation is about to commit an entry; it is news unless what it makes resident was so, or is by now."""
+        resident = self._resident(registration.key, block_id)
+        if self._was_resident.setdefault(resident, self._is_resident(resident)) or self._is_resident(resident):
+            return
+        if not self._index.is_resident(registration.key):
+            self._unannounced.add(registration.key)
+        self._published.append(registration)
 
     def note_clear(self) -> None:
         """The operation emptied the index."""
         self._pending.append(Cleared())
 
     def discard(self) -> None:
-        """The operation failed: what it noted did not happen."""
-        self._was_resident.clear()
-        self._dropped.clear()
-        self._registered.clear()
+        """Forget what the operation noted: it has been told, or the operation failed and it did not happen."""
+        for structure in (self._was_resident, self._dropped, self._published, self._unannounced):
+            structure.clear()
 
     def end_operation(self) -> None:
         """Emit the net change: what left, in the order it was dropped, then what came, in runs."""
@@ -80,6 +71,7 @@ class EventLog:
                 self._pending.append(Removed(group, digest))
         for run in self._runs():
             self._pending.append(self._stored(run))
+            self._unannounced.difference_update(new.key for new in run)
         self.discard()
 
     def clone(self, index: CachedBlockIndex) -> EventLog:
@@ -92,42 +84,43 @@ class EventLog:
         return key if self._config.residency is Residency.LOGICAL else (key, block_id)
 
     def _is_resident(self, resident: Resident) -> bool:
-        return self._index.is_cached(resident) if isinstance(resident, bytes) else self._index.contains(*resident)
+        return self._index.is_resident(resident) if isinstance(resident, bytes) else self._index.is_committed(*resident)
+
+    def _is_known(self, key: Key) -> bool:
+        return self._index.is_resident(key) and key not in self._unannounced
 
     def _runs(self) -> list[list[Registration]]:
-        """The registrations that made something resident, split where a slot is missing between two of them."""
+        """The publications that made something resident, split between calls and where a slot is missing."""
         runs: list[list[Registration]] = []
-        for new in self._registered:
-            if self._was_resident[self._resident(new.key, new.block_id)]:
-                continue
-            if runs and new.position == runs[-1][-1].position + self._config.groups[new.group].block_size:
+        for new in self._published:
+            if runs and self._follows(runs[-1][-1], new):
                 runs[-1].append(new)
             else:
                 runs.append([new])
         return runs
 
+    def _follows(self, last: Registration, new: Registration) -> bool:
+        next_slot = last.position + self._config.groups[new.group].block_size
+        return (new.call, new.position) == (last.call, next_slot)
+
     def _stored(self, run: list[Registration]) -> Stored:
-        request = run[0].request
-        parent = self._nearest_resident_ancestor(request, run[0].position)
-        start, end = (parent.position if parent else 0), run[-1].position
+        prefix = run[-1].prefix
+        parent = self._nearest_resident_ancestor(run[0].prefix)
+        start, end = (parent.position if parent else 0), prefix.length
         return Stored(
             group=run[0].group,
             hashes=tuple(PrefixHash(split_key(new.key)[1], new.position) for new in run),
             parent=parent,
-            tokens=tuple(request.tokens[start:end]),
-            extra_keys=tuple(extra for extra in request.extra_keys if covers(extra, start, end)),
+            tokens=tuple(prefix.tokens[start:end]),
+            extra_keys=tuple(extra for extra in prefix.extra_keys if covers(extra, start, end)),
         )
 
-    def _nearest_resident_ancestor(self, request: Request, position: int) -> PrefixHash | None:
-        """The longest shorter prefix of the request that is resident in any group (EVENT-PARENT-1).
-
-        Slots are registered in ascending order, so an ancestor that this operation stored was stored earlier.
-        """
+    def _nearest_resident_ancestor(self, prefix: Prefix) -> PrefixHash | None:
+        """The longest shorter prefix that is resident for a consumer by now, in any group (EVENT-PARENT-1)."""
         h = self._config.hash_block_size
-        for ancestor in range(position - h, 0, -h):
-            digest = request.hash_at(ancestor)
-            assert digest is not None, "a registered position has a hash, so every shorter one has"
-            if any(self._index.is_cached(make_key(group, digest)) for group in range(len(self._config.groups))):
+        for ancestor in range(prefix.length - h, 0, -h):
+            digest = prefix.hash_at(ancestor)
+            if any(self._is_known(make_key(group, digest)) for group in range(len(self._config.groups))):
                 return PrefixHash(digest, ancestor)
         return None
 

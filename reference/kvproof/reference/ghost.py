@@ -1,7 +1,8 @@
 """Ghost state: what the blocks really hold (clauses CONTENT-*).
 
 No decision of the pool depends on it. It exists so that soundness can be checked: whatever a lookup returns must hold
-exactly the KV that the reader would have computed itself.
+exactly the KV that the reader would have computed itself. With steps in flight a block's content after each of them is
+kept, since a step that fails takes its writes back.
 """
 
 from __future__ import annotations
@@ -9,49 +10,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from kvproof.reference.positions import slot_of
-from kvproof.reference.request import Request
+from kvproof.reference.request import Prefix
 from kvproof.spec.errors import InvalidArgument
-from kvproof.spec.vocabulary import GroupConfig, GroupKind, Holder, Key
-
-
-class Prefix:
-    """The first `length` tokens of a request, with the extra keys that cover them; O(1) to make, see `Request`."""
-
-    __slots__ = ("extra_keys", "length", "tokens")
-
-    def __init__(self, request: Request, length: int) -> None:
-        self.tokens = request.tokens
-        self.extra_keys = request.extra_keys
-        self.length = length
-
-    @property
-    def spelled(self) -> tuple[int, ...]:
-        """The tokens of the prefix."""
-        return tuple(self.tokens[: self.length])
-
-    def meaning(self, length: int) -> tuple[object, ...]:
-        """What the KV of the first `length` tokens depends on: the tokens, and every extra key's part before it."""
-        covering = [
-            (extra.source, extra.value, extra.start, length if extra.end is None else min(extra.end, length))
-            for extra in self.extra_keys
-            if extra.start < length
-        ]
-        return (*self.tokens[:length], *sorted(covering))
-
-    def begins_with(self, other: Prefix) -> bool:
-        """Whether `other` is a prefix of this one."""
-        return other.length <= self.length and self.meaning(other.length) == other.meaning(other.length)
-
-    def __eq__(self, other: object) -> bool:
-        if not isinstance(other, Prefix):
-            return NotImplemented
-        return self.length == other.length and self.begins_with(other)
-
-    def __hash__(self) -> int:
-        return hash(self.meaning(self.length))
-
-    def __repr__(self) -> str:
-        return f"Prefix{self.spelled}"
+from kvproof.spec.vocabulary import GroupConfig, GroupKind, Holder, Key, PoolConfig
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,13 +22,24 @@ class Content:
     prefix: Prefix
     group: int
 
+    def fits(self, prefix: Prefix, group: int, config: GroupConfig) -> bool:
+        """Whether it serves a reader of `prefix` in `group`: its rows, or exactly its state (CONTENT-SOUND-1)."""
+        if self.group != group:
+            return False
+        if config.kind is GroupKind.RECURRENT:
+            return self.prefix == prefix
+        same_slot = slot_of(self.prefix.length, config.block_size) == slot_of(prefix.length, config.block_size)
+        return same_slot and self.prefix.begins_with(prefix)
+
 
 class Ghost:
     """What each block holds, which prefix each key stands for, what each reader was served."""
 
     def __init__(self) -> None:
-        self.contents: dict[int, Content] = {}
-        """block id -> what it holds."""
+        self._history: dict[int, list[tuple[int, Content | None]]] = {}
+        """block id -> (step, what the block holds from then on), steps ascending."""
+        self._changed: dict[int, dict[int, None]] = {}
+        """open step -> the blocks that hold something else since it."""
         self.prefixes: dict[Key, Prefix] = {}
         """cached key -> the prefix that it names."""
         self.served: dict[tuple[int, Holder], Prefix] = {}
@@ -80,30 +52,69 @@ class Ghost:
             raise InvalidArgument("this Ghost belongs to another pool; make a new one for each pool")
         self._claimed = True
 
-    def fits(self, block_id: int, prefix: Prefix, group: int, config: GroupConfig) -> bool:
-        """Whether the block's content serves a reader of `prefix`: its rows, or exactly its state (CONTENT-SOUND-1)."""
-        content = self.contents.get(block_id)
-        if content is None or content.group != group:
-            return False
-        if config.kind is GroupKind.RECURRENT:
-            return content.prefix == prefix
-        same_slot = slot_of(content.prefix.length, config.block_size) == slot_of(prefix.length, config.block_size)
-        return same_slot and content.prefix.begins_with(prefix)
+    @property
+    def contents(self) -> dict[int, Content]:
+        """What each block holds after the current step; blocks that hold nothing are left out."""
+        latest = {block: past[-1][1] for block, past in self._history.items()}
+        return {block: content for block, content in latest.items() if content is not None}
 
-    def copy_content(self, src_id: int, dst_id: int, reader: Holder | None) -> None:
-        """`dst` now holds what `reader` was served from `src`, or all of it if nobody in particular reads."""
-        content = self.contents.get(src_id)
-        if content is None:
-            self.contents.pop(dst_id, None)
-            return
-        prefix = content.prefix if reader is None else self.served.get((src_id, reader), content.prefix)
-        self.contents[dst_id] = Content(prefix, content.group)
+    def content(self, block_id: int) -> Content | None:
+        """What a block holds after the current step."""
+        past = self._history.get(block_id)
+        return past[-1][1] if past else None
+
+    def content_after(self, block_id: int, step: int) -> Content | None:
+        """What a block holds after a step that is open, or was committed last."""
+        past = self._history.get(block_id, [])
+        return next((content for since, content in reversed(past) if since <= step), None)
+
+    def history(self, block_id: int) -> list[Content]:
+        """Everything that the block has held since the last committed step."""
+        return [content for _, content in self._history.get(block_id, []) if content is not None]
+
+    def hold(self, block_id: int, content: Content | None, step: int) -> None:
+        """From this step on, the current one, the block holds something else."""
+        past = self._history.setdefault(block_id, [])
+        if past and past[-1][0] == step:
+            past.pop()
+        past.append((step, content))
+        self._changed.setdefault(step, {})[block_id] = None
+
+    def changed_since(self, step: int) -> list[int]:
+        """The blocks that hold something else since a later step."""
+        return sorted({block_id for since, blocks in self._changed.items() if since > step for block_id in blocks})
+
+    def commit(self, step: int) -> None:
+        """Nobody asks any more what blocks held before this step."""
+        for block_id in self._changed.pop(step, ()):
+            past = self._history[block_id]
+            while len(past) > 1 and past[1][0] <= step:
+                past.pop(0)
+
+    def take_back(self, block_id: int, committed: int, born: int, config: PoolConfig) -> None:
+        """The writer's work since the last committed step failed: what is left is what the block held for certain."""
+        past = self._history.get(block_id, [])
+        before = self.content_after(block_id, committed) if born <= committed else None
+        self._history[block_id] = [
+            (step, content if step <= committed else _certain(before, content, config)) for step, content in past
+        ]
 
     def clone(self) -> Ghost:
         """An independent copy; prefixes never change, so they are shared."""
         twin = Ghost()
-        twin.contents = dict(self.contents)
+        twin._history = {block: list(past) for block, past in self._history.items()}
+        twin._changed = {step: dict(blocks) for step, blocks in self._changed.items()}
         twin.prefixes = dict(self.prefixes)
         twin.served = dict(self.served)
         twin._claimed = self._claimed
         return twin
+
+
+def _certain(before: Content | None, after: Content | None, config: PoolConfig) -> Content | None:
+    """What both have in common."""
+    if before is None or after is None or before.group != after.group:
+        return None
+    if config.groups[after.group].kind is GroupKind.RECURRENT:
+        return after if before.prefix == after.prefix else None
+    common = before.prefix.common(after.prefix)
+    return Content(common, after.group) if common.length else None

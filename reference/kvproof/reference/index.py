@@ -1,11 +1,48 @@
-"""Which block has which key: forward index, reverse index, positions (clauses INDEX-*).
+"""Which block has which key: forward index, reverse index, positions, and the status of what is not ready yet.
 
-Every structure is a dict of plain values, so a cached block costs the garbage collector nothing beyond the block.
+Every structure is a dict of plain values, so a cached block costs the garbage collector nothing beyond the block. Only
+the entries of open steps have a row of their own (clauses INDEX-*, STEP-*).
 """
 
 from __future__ import annotations
 
-from kvproof.spec.vocabulary import Key
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+
+from kvproof.reference.hashing import make_key
+from kvproof.reference.request import Prefix
+from kvproof.spec.vocabulary import Holder, Key
+
+
+@dataclass(frozen=True, slots=True)
+class Registration:
+    """A request named a block by one of its prefixes; `call` numbers the registering calls of the pool."""
+
+    owner: Holder
+    prefix: Prefix
+    group: int
+    call: int
+
+    @property
+    def position(self) -> int:
+        """How many tokens the key stands for."""
+        return self.prefix.length
+
+    @property
+    def key(self) -> Key:
+        """The key."""
+        return make_key(self.group, self.prefix.hash_at(self.position))
+
+
+@dataclass(frozen=True, slots=True)
+class Unready:
+    """An entry that is not servable yet: its ready step is open.
+
+    It is reserved if its registration waits to be committed; a committed entry that moved in the step has none.
+    """
+
+    step: int
+    reservation: Registration | None
 
 
 class CachedBlockIndex:
@@ -15,7 +52,7 @@ class CachedBlockIndex:
     order of insertion (POOL-MOVE-2).
     """
 
-    __slots__ = ("_blocks_of", "_keys_of", "_next_rank", "_position_of")
+    __slots__ = ("_blocks_of", "_keys_of", "_next_rank", "_position_of", "_unready")
 
     def __init__(self) -> None:
         self._blocks_of: dict[Key, dict[int, int]] = {}
@@ -23,15 +60,13 @@ class CachedBlockIndex:
         self._keys_of: dict[int, dict[Key, int]] = {}
         """block id -> key -> rank; ranks ascend."""
         self._position_of: dict[Key, int] = {}
+        self._unready: dict[Key, dict[int, Unready]] = {}
+        """key -> block id -> status, for the entries of open steps."""
         self._next_rank = 0
 
     def contains(self, key: Key, block_id: int) -> bool:
-        """Whether the block has the key; says nothing about the slot being full."""
+        """Whether the block has the key, servable or not; says nothing about the slot being full."""
         return key in self._keys_of.get(block_id, ())
-
-    def is_cached(self, key: Key) -> bool:
-        """Whether any block has the key."""
-        return key in self._blocks_of
 
     def cached_keys(self) -> list[Key]:
         """All keys that some block has."""
@@ -49,44 +84,77 @@ class CachedBlockIndex:
         """The blocks that have the key, first registered first."""
         return list(self._blocks_of.get(key, {}).values())
 
-    def first_block(self, key: Key) -> int | None:
-        """The block that registered the key first."""
-        return next(iter(self._blocks_of.get(key, {}).values()), None)
-
     def position_of(self, key: Key) -> int:
         """How many tokens a cached key stands for."""
         return self._position_of[key]
 
-    def add(self, key: Key, position: int, block_id: int) -> None:
-        """Register a new entry, last in both orders."""
-        rank = self._next_rank
+    def unready(self, key: Key, block_id: int) -> Unready | None:
+        """The status of an entry that is not servable yet, None for one that is, or is none."""
+        return self._unready.get(key, {}).get(block_id)
+
+    def is_reserved(self, key: Key, block_id: int) -> bool:
+        """Whether the entry waits for its commit."""
+        status = self.unready(key, block_id)
+        return status is not None and status.reservation is not None
+
+    def is_servable(self, key: Key, block_id: int) -> bool:
+        """Whether a reader may be served by the entry (STEP-SERVE-1)."""
+        return self.contains(key, block_id) and self.unready(key, block_id) is None
+
+    def is_committed(self, key: Key, block_id: int) -> bool:
+        """Whether a consumer was told of the entry."""
+        return self.contains(key, block_id) and not self.is_reserved(key, block_id)
+
+    def is_resident(self, key: Key) -> bool:
+        """Whether some block has the key committed."""
+        reserved = sum(status.reservation is not None for status in self._unready.get(key, {}).values())
+        return len(self._blocks_of.get(key, ())) > reserved
+
+    def first_block(self, key: Key, allowed: Callable[[Key, int], bool]) -> int | None:
+        """The block that registered the key first, among those with an allowed entry."""
+        return next((block for block in self._blocks_of.get(key, {}).values() if allowed(key, block)), None)
+
+    def unready_entries(self) -> Iterable[tuple[Key, int, Unready]]:
+        """All entries of open steps, in the order of their keys' first reservation."""
+        return [(key, block, status) for key, rows in self._unready.items() for block, status in rows.items()]
+
+    def reserve(self, registration: Registration, block_id: int, step: int) -> None:
+        """Register a new entry, last in both orders, that waits for the commit of its step."""
+        key, rank = registration.key, self._next_rank
         self._next_rank += 1
         self._blocks_of.setdefault(key, {})[rank] = block_id
         self._keys_of.setdefault(block_id, {})[key] = rank
-        self._position_of[key] = position
+        self._position_of[key] = registration.position
+        self._unready.setdefault(key, {})[block_id] = Unready(step, registration)
 
-    def drop_keys(self, block_id: int) -> list[Key]:
-        """Remove all entries of a block and return its keys in order; other blocks keep theirs (INDEX-SIBLING-1)."""
-        ranks = self._keys_of.pop(block_id, {})
-        for key, rank in ranks.items():
-            blocks = self._blocks_of[key]
-            del blocks[rank]
-            if not blocks:
-                del self._blocks_of[key], self._position_of[key]
-        return list(ranks)
+    def set_ready(self, key: Key, block_id: int) -> None:
+        """The entry's ready step is committed: from now on it is servable."""
+        self._forget_status(key, block_id)
 
-    def move_keys(self, src: int, dst: int) -> None:
-        """Hand all entries of `src` to `dst`, which has none; ranks stay."""
+    def drop(self, key: Key, block_id: int) -> None:
+        """Remove one entry; other blocks keep theirs (INDEX-SIBLING-1)."""
+        keys, blocks = self._keys_of[block_id], self._blocks_of[key]
+        del blocks[keys.pop(key)]
+        if not keys:
+            del self._keys_of[block_id]
+        if not blocks:
+            del self._blocks_of[key], self._position_of[key]
+        self._forget_status(key, block_id)
+
+    def move_keys(self, src: int, dst: int, step: int) -> None:
+        """Hand all entries of `src` to `dst`, which has none; ranks and statuses stay, the ready step is `step`."""
         ranks = self._keys_of.pop(src)
+        self._keys_of[dst] = ranks
         for key, rank in ranks.items():
             self._blocks_of[key][rank] = dst
-        self._keys_of[dst] = ranks
+            rows = self._unready.setdefault(key, {})
+            before = rows.pop(src, None)
+            rows[dst] = Unready(step, before.reservation if before else None)
 
     def clear(self) -> None:
         """Forget everything."""
-        self._blocks_of.clear()
-        self._keys_of.clear()
-        self._position_of.clear()
+        for structure in (self._blocks_of, self._keys_of, self._position_of, self._unready):
+            structure.clear()
 
     def clone(self) -> CachedBlockIndex:
         """An independent copy."""
@@ -94,5 +162,10 @@ class CachedBlockIndex:
         twin._blocks_of = {key: dict(blocks) for key, blocks in self._blocks_of.items()}
         twin._keys_of = {block_id: dict(keys) for block_id, keys in self._keys_of.items()}
         twin._position_of = dict(self._position_of)
+        twin._unready = {key: dict(rows) for key, rows in self._unready.items()}
         twin._next_rank = self._next_rank
         return twin
+
+    def _forget_status(self, key: Key, block_id: int) -> None:
+        if (rows := self._unready.get(key)) and rows.pop(block_id, None) and not rows:
+            del self._unready[key]

@@ -7,11 +7,12 @@ from collections.abc import Callable, Iterable
 
 from kvproof.reference.hashing import make_key, split_key
 from kvproof.reference.mirror import EventMirror
-from kvproof.reference.observation import PoolState
+from kvproof.reference.observation import BlockState, EntryState, PoolState
 from kvproof.reference.pool import BlockPool
 from kvproof.reference.positions import is_full, slot_of
-from kvproof.reference.request import Request
-from kvproof.spec.vocabulary import NULL_BLOCK, GroupKind, HolderMode, Key, Residency
+from kvproof.reference.request import Prefix, Request
+from kvproof.spec.events import PrefixHash
+from kvproof.spec.vocabulary import COPY_PREFIX, NULL_BLOCK, GroupKind, Holder, HolderMode, Key, Residency
 
 
 class InvariantViolation(Exception):
@@ -90,47 +91,111 @@ def _check_keys_of_blocks(pool: BlockPool, state: PoolState) -> None:
         distinct = len(set(positions)) == len(positions)
         _require(distinct, "INV-CHAIN-1", f"block {block_id} has two keys at one position: {positions}")
         alone = len(positions) == 1
-        single = group.kind is not GroupKind.RECURRENT and not any(is_full(p, group.block_size) for p in positions)
+        single = group.kind is not GroupKind.RECURRENT and not _has_company(block, group.block_size)
         _require(
             alone or single, "INV-FULL-1", f"block {block_id} has a full or recurrent key beside others: {positions}"
         )
 
 
-_STATE_CHECKS: tuple[Callable[[BlockPool, PoolState], None], ...] = (
-    _check_partition,
-    _check_references,
-    _check_null_block,
-    _check_index,
-    _check_keys_of_blocks,
-)
+def _has_company(block: BlockState, block_size: int) -> bool:
+    """Whether a key stands beside a full one, other than those that go when the full one is committed."""
+    for rank, entry in enumerate(block.entries):
+        if is_full(entry.position, block_size):
+            waiting = [other.owner is None for other in block.entries[:rank]]
+            return rank + 1 < len(block.entries) or (rank > 0 and (entry.owner is None or not all(waiting)))
+    return False
+
+
+def _check_steps(pool: BlockPool, state: PoolState) -> None:
+    steps = state.steps
+    _require(steps.open >= 0, "INV-STEPS-1", f"{-steps.open} steps are committed that were not begun")
+    for reader, writer, ahead in steps.depends:
+        known = 0 < ahead <= steps.open
+        _require(known, "INV-STEPS-1", f"{reader!r} depends on {writer!r} for a step that is not open")
+    for block_id, block in enumerate(state.blocks):
+        _require(block.age <= steps.open, "INV-STEPS-1", f"block {block_id} was allocated in a step not begun")
+        for entry in block.entries:
+            _check_entry(block_id, block, entry, steps.open)
+        for holder, ahead in block.attached:
+            _check_attached(block_id, block, holder, ahead, state)
+        for holder, served in block.holders:
+            if served is not None:
+                _check_reader(pool, block_id, block, holder, served)
+
+
+def _check_entry(block_id: int, block: BlockState, entry: EntryState, open_steps: int) -> None:
+    what = f"block {block_id}, position {entry.position}"
+    _require(0 <= entry.ahead <= open_steps, "INV-STATUS-1", f"{what}: ready {entry.ahead} commits from now")
+    _require(entry.ahead > 0 or entry.owner is None, "INV-STATUS-1", f"{what}: reserved in a committed step")
+    born = block.age <= entry.ahead
+    _require(born, "INV-STATUS-1", f"{what}: ready {entry.ahead} commits from now, but the block is of a later step")
+    if entry.ahead > 0:
+        _require(block.ref_cnt > 0, "INV-RESERVED-1", f"{what}: not ready, and nobody references the block")
+    if entry.owner is not None:
+        by_copy = block.writer is None or block.writer.startswith(COPY_PREFIX)
+        owned = by_copy or block.writer == entry.owner
+        _require(owned, "INV-RESERVED-2", f"{what}: reserved by {entry.owner!r}, written by {block.writer!r}")
+
+
+def _check_attached(block_id: int, block: BlockState, holder: Holder, ahead: int, state: PoolState) -> None:
+    what = f"{holder!r} attached to block {block_id}"
+    reads = any(name == holder and served is not None for name, served in block.holders)
+    _require(reads, "INV-SERVED-2", f"{what} and reads nothing of it")
+    _require(0 < ahead <= state.steps.open, "INV-STEPS-1", f"{what} for a step that is not open")
+    needs = [until for reader, writer, until in state.steps.depends if (reader, writer) == (holder, block.writer)]
+    depends = block.writer is None or any(until >= ahead for until in needs)
+    _require(depends, "INV-DEPENDS-1", f"{what} and does not depend on {block.writer!r}")
+
+
+def _check_reader(pool: BlockPool, block_id: int, block: BlockState, holder: Holder, served: PrefixHash) -> None:
+    what = f"{holder!r} was served position {served.position} of block {block_id}"
+    _require(block.writer != holder, "INV-SERVED-2", f"{what}, which it writes")
+    _require(block.group is not None, "INV-SERVED-2", f"{what}, which never had a key")
+    slot = slot_of(served.position, pool.config.groups[block.group or 0].block_size)
+    _require(slot == block.slot, "INV-SERVED-2", f"{what}, which is slot {block.slot}")
+    alive = block.age <= dict(block.attached).get(holder, 0)
+    _require(alive, "INV-SERVED-2", f"{what}, which was allocated in a later step")
 
 
 def _check_soundness(pool: BlockPool, state: PoolState) -> None:
     """The crown: every entry, and every reader, is served exactly what it would have computed itself."""
     assert pool.ghost is not None
     for block_id, block in enumerate(state.blocks):
-        group = block.group
-        if group is None:
+        if block.group is None:
             continue  # it never had a key, so nobody was served from it
-        for key, position in block.keys:
-            prefix = pool.ghost.prefixes[key]
-            _require(prefix.length == position, "INV-CHAIN-1", f"key {key.hex()} names {prefix}, position {position}")
-            fits = pool.ghost.fits(block_id, prefix, group, pool.config.groups[group])
-            content = pool.ghost.contents.get(block_id)
-            _require(fits, "INV-SOUND-1", f"block {block_id} holds {content}, its key names {prefix}")
+        for entry in block.entries:
+            prefix = pool.ghost.prefixes[entry.key]
+            named = prefix.length == entry.position
+            _require(named, "INV-CHAIN-1", f"key {entry.key.hex()} names {prefix}, position {entry.position}")
+            content = _wrong_content(pool, state, block_id, entry.ahead, prefix)
+            _require(content is None, "INV-SOUND-1", f"block {block_id} holds {content}, its key names {prefix}")
+        attached = dict(block.attached)
         for holder, served in block.holders:
             if served is not None:
                 prefix = pool.ghost.served[block_id, holder]
-                fits = pool.ghost.fits(block_id, prefix, group, pool.config.groups[group])
-                _require(
-                    fits, "INV-SERVED-1", f"block {block_id} no longer holds {prefix}, which {holder!r} was served"
-                )
+                content = _wrong_content(pool, state, block_id, attached.get(holder, 0), prefix)
+                what = f"block {block_id} holds {content}, {holder!r} was served {prefix}"
+                _require(content is None, "INV-SERVED-1", what)
+
+
+def _wrong_content(pool: BlockPool, state: PoolState, block_id: int, ahead: int, prefix: Prefix) -> str | None:
+    """What the block holds instead of the prefix, in any step from the ready one to the current one."""
+    assert pool.ghost is not None
+    group = state.blocks[block_id].group
+    assert group is not None, "only blocks with a group are asked"
+    for step in range(pool.last_committed_step + ahead, pool.last_committed_step + state.steps.open + 1):
+        content = pool.ghost.content_after(block_id, step)
+        if content is None or not content.fits(prefix, group, pool.config.groups[group]):
+            return f"{content.prefix} of group {content.group}" if content else "nothing"
+    return None
 
 
 def _check_mirror(pool: BlockPool, state: PoolState, mirror: EventMirror) -> None:
+    copies = Counter(entry.key for block in state.blocks for entry in block.entries if entry.owner is None)
     logical = pool.config.residency is Residency.LOGICAL
-    resident: Counter[Key] = Counter({key: 1 if logical else len(blocks) for key, blocks in state.index.items()})
-    _require(mirror.resident == resident, "INV-EVENTS-1", f"a consumer has {mirror.resident}, resident are {resident}")
+    resident: Counter[Key] = Counter({key: 1 if logical else count for key, count in copies.items()})
+    clause = "INV-EVENTS-1" if logical else "INV-EVENTS-2"
+    _require(mirror.resident == resident, clause, f"a consumer has {mirror.resident}, resident are {resident}")
 
 
 def check_request_hashes(request: Request) -> None:
@@ -143,3 +208,13 @@ def check_request_hashes(request: Request) -> None:
         digest = request.hasher.extend(digest, request.tokens[i * h : (i + 1) * h], i * h, request.extra_keys)
         _require(request.hashes[i] == digest, "INV-HASHES-1", f"H({(i + 1) * h}) of {request.request_id!r} is stale")
         _require(request.key_at(0, (i + 1) * h) == make_key(0, digest), "INV-HASHES-1", "key and hash disagree")
+
+
+_STATE_CHECKS: tuple[Callable[[BlockPool, PoolState], None], ...] = (
+    _check_partition,
+    _check_references,
+    _check_null_block,
+    _check_index,
+    _check_keys_of_blocks,
+    _check_steps,
+)

@@ -9,15 +9,46 @@ from kvproof.spec.vocabulary import Holder, Key
 
 
 @dataclass(frozen=True, slots=True)
+class EntryState:
+    """One key of a block; `ahead` counts the commits until it is servable, `owner` reserved it, if it is reserved."""
+
+    key: Key
+    position: int
+    ahead: int = 0
+    owner: Holder | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class BlockState:
-    """One block: its references, its identity, its keys with their positions in registration order."""
+    """One block: its references, its identity, its entries in registration order.
+
+    `attached` names the holders that read what is not committed, and how many commits that is away; `age` is how many
+    commits away the step is in which the block was allocated, 0 if it is committed.
+    """
 
     ref_cnt: int
     holders: tuple[tuple[Holder, PrefixHash | None], ...]
     writer: Holder | None
     group: int | None
     slot: int | None
-    keys: tuple[tuple[Key, int], ...]
+    entries: tuple[EntryState, ...]
+    attached: tuple[tuple[Holder, int], ...] = ()
+    age: int = 0
+
+    @property
+    def keys(self) -> tuple[tuple[Key, int], ...]:
+        """The block's keys with their positions, in registration order."""
+        return tuple((entry.key, entry.position) for entry in self.entries)
+
+
+@dataclass(frozen=True, slots=True)
+class StepState:
+    """How many steps are open, and what belongs to them; steps are counted in commits until they are committed."""
+
+    open: int = 0
+    depends: tuple[tuple[Holder, Holder, int], ...] = ()
+    copies: tuple[tuple[int, int, int, Holder], ...] = ()
+    admitted: tuple[tuple[int, tuple[Holder, ...]], ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,3 +59,4 @@ class PoolState:
     free_queue: tuple[int, ...]
     index: dict[Key, tuple[int, ...]]
     pending_events: tuple[Event, ...]
+    steps: StepState = StepState()

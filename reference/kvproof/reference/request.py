@@ -24,8 +24,9 @@ from kvproof.spec.vocabulary import ExtraKey, Key
 class Request:
     """One request as the cache sees it.
 
-    `tokens` only ever grows in place; truncation replaces the list. So a prefix of it that somebody kept stays what
-    it was, and costs nothing to keep. Read the attributes as you like; change them only by the methods.
+    `tokens` and `hashes` only ever grow in place; truncation replaces the lists. So a `Prefix` that somebody kept stays
+    what it was, and costs nothing to keep. Read the attributes as you like; change them
+    only by the methods.
     """
 
     __slots__ = ("block_tables", "extra_keys", "hasher", "hashes", "request_id", "tokens")
@@ -67,7 +68,7 @@ class Request:
         """Keep the first `num_tokens` tokens; hashes past them go (REQ-TRUNCATE-1)."""
         kept = check_int("num_tokens", num_tokens, 0, self.num_tokens)
         self.tokens = self.tokens[:kept]
-        del self.hashes[kept // self.hasher.hash_block_size :]
+        self.hashes = self.hashes[: kept // self.hasher.hash_block_size]
 
     def hash_at(self, position: int) -> bytes | None:
         """H(position) for a positive multiple of h, None past the hashed length. Raises OutOfRange and NotAligned."""
@@ -91,6 +92,66 @@ class Request:
             start = self.hashed_length
             parent = self.hashes[-1] if self.hashes else self.hasher.seed_digest
             self.hashes.append(self.hasher.extend(parent, self.tokens[start : start + h], start, self.extra_keys))
+
+
+class Prefix:
+    """The first `length` tokens of a request as it was when this was made, with its hashes and extra keys."""
+
+    __slots__ = ("_hashes", "extra_keys", "hash_block_size", "length", "tokens")
+
+    def __init__(self, request: Request, length: int) -> None:
+        self.tokens = request.tokens
+        self.extra_keys = request.extra_keys
+        self.length = length
+        self.hash_block_size = request.hasher.hash_block_size
+        self._hashes = request.hashes
+
+    @property
+    def spelled(self) -> tuple[int, ...]:
+        """The tokens of the prefix."""
+        return tuple(self.tokens[: self.length])
+
+    def hash_at(self, position: int) -> bytes:
+        """H(position), for a positive multiple of h within the prefix."""
+        return self._hashes[hash_index(position, self.hash_block_size)]
+
+    def cut(self, length: int) -> Prefix:
+        """The first `length` tokens of this prefix."""
+        twin = Prefix.__new__(Prefix)
+        twin.tokens, twin.extra_keys, twin._hashes = self.tokens, self.extra_keys, self._hashes
+        twin.hash_block_size, twin.length = self.hash_block_size, length
+        return twin
+
+    def meaning(self, length: int) -> tuple[object, ...]:
+        """What the KV of the first `length` tokens depends on: the tokens, and every extra key's part before it."""
+        covering = [
+            (extra.source, extra.value, extra.start, length if extra.end is None else min(extra.end, length))
+            for extra in self.extra_keys
+            if extra.start < length
+        ]
+        return (*self.tokens[:length], *sorted(covering))
+
+    def begins_with(self, other: Prefix) -> bool:
+        """Whether `other` is a prefix of this one."""
+        return other.length <= self.length and self.meaning(other.length) == other.meaning(other.length)
+
+    def common(self, other: Prefix) -> Prefix:
+        """The longest common prefix of both."""
+        length = min(self.length, other.length)
+        while self.meaning(length) != other.meaning(length):
+            length -= 1
+        return self.cut(length)
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, Prefix):
+            return NotImplemented
+        return self.length == other.length and self.begins_with(other)
+
+    def __hash__(self) -> int:
+        return hash(self.meaning(self.length))
+
+    def __repr__(self) -> str:
+        return f"Prefix{self.spelled}"
 
 
 class HashView(Sequence[bytes]):

@@ -8,6 +8,7 @@ from typing import cast
 from kvproof.spec.errors import InvalidArgument, NotAligned, OutOfRange
 from kvproof.spec.vocabulary import (
     MAX_TOKEN,
+    CommitMode,
     ExtraKey,
     ExtraKeySource,
     GroupConfig,
@@ -134,9 +135,12 @@ def check_config(config: object) -> PoolConfig:
         ("hash_algorithm", config.hash_algorithm, HashAlgorithm),
         ("residency", config.residency, Residency),
         ("holders", config.holders, HolderMode),
+        ("commit", config.commit, CommitMode),
     ):
         if not isinstance(value, enum):
             raise InvalidArgument(f"{what} must be one of {_names(enum)}, not {shown(value)}")
+    if config.commit is CommitMode.STEPS and config.holders is not HolderMode.NAMED:
+        raise InvalidArgument("with commit=steps holders must be named: who reserved a key decides who takes it back")
     if config.hash_seed is not None and type(config.hash_seed) is not bytes:
         raise InvalidArgument(f"hash_seed must be bytes or None, not {shown(config.hash_seed)}")
     return config

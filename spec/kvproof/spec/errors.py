@@ -60,5 +60,17 @@ class StillReferenced(PoolError):
     """The cache cannot be reset while blocks are referenced."""
 
 
+class NoOpenStep(PoolError):
+    """The operation belongs to a step, and none is open; or the pool commits immediately and knows no steps."""
+
+
+class OutOfOrder(PoolError):
+    """Steps are committed in the order in which they were begun."""
+
+
+class NotCommitted(PoolError):
+    """The block has entries whose step is not committed yet, or is an end of a copy of such a step."""
+
+
 class ConcurrentUse(PoolError):
     """A second thread entered a pool that is inside an operation; a pool has a single owner."""

@@ -56,6 +56,22 @@ class HolderMode(Enum):
     """References are anonymous; the owner rules are the caller's."""
 
 
+class CommitMode(Enum):
+    """When a registered key is published (STEP-*)."""
+
+    IMMEDIATE = "immediate"
+    """At once: every operation is a step of its own."""
+    STEPS = "steps"
+    """With the commit of the step in which it was registered."""
+
+
+COPY_PREFIX = "copy:"
+"""A holder whose name begins so is a copy in progress; every other holder is a request."""
+
+POOL_COPY_PREFIX = "copy:pool:"
+"""With commit=steps these names are the pool's own: under them it keeps the ends of its copies (STEP-COPY-2)."""
+
+
 class ExtraKeySource(IntEnum):
     """Where an extra key comes from; the tag keeps two sources from colliding (HASH-EXTRA-2)."""
 
@@ -102,3 +118,4 @@ class PoolConfig:
     hash_seed: bytes | None = None
     residency: Residency = Residency.LOGICAL
     holders: HolderMode = HolderMode.NAMED
+    commit: CommitMode = CommitMode.IMMEDIATE

@@ -13,7 +13,7 @@ from kvproof.conformance.explore import Exploration
 from kvproof.conformance.explore import explore as explore_scope
 from kvproof.conformance.scope import Scope, ScopeError
 from kvproof.conformance.show import show_violation
-from kvproof.spec.vocabulary import GroupKind, Residency
+from kvproof.spec.vocabulary import CommitMode, GroupKind, Residency
 
 VIOLATION, USAGE, OUT_OF_TIME = 1, 2, 4
 """Exit codes; 0 says that all states were visited and nothing was found."""
@@ -31,6 +31,10 @@ def explore(
         int | None, typer.Option(help="Tokens in a block; by default the longest key's, so shorter keys are partial.")
     ] = None,
     residency: Annotated[Residency, typer.Option(help="What the events mirror.")] = Residency.LOGICAL,
+    commit: Annotated[CommitMode, typer.Option(help="When keys are published: at once, or with their step.")] = (
+        CommitMode.IMMEDIATE
+    ),
+    in_flight: Annotated[int, typer.Option(help="Most steps that are open at once; only with --commit steps.")] = 1,
     max_seconds: Annotated[float | None, typer.Option(min=0, help="Give up after this time.")] = None,
 ) -> None:
     """Visit every state that a small pool can reach and check each completely.
@@ -50,9 +54,11 @@ def explore(
       kvproof explore --blocks 2 --keys a,aa --kind recurrent
 
       kvproof explore --blocks 4 --keys a,aa --refs 1 --max-seconds 60
+
+      kvproof explore --blocks 1 --commit steps --in-flight 2
     """
     try:
-        scope = Scope(blocks, tuple(keys.split(",")), refs, kind, block_size, residency)
+        scope = Scope(blocks, tuple(keys.split(",")), refs, kind, block_size, residency, commit, in_flight)
     except ScopeError as error:
         typer.echo(f"kvproof explore: {error}", err=True)
         raise typer.Exit(USAGE) from None

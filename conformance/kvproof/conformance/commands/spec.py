@@ -67,6 +67,7 @@ def _as_dict(clause: Clause, evidence: dict[str, Evidence]) -> dict[str, object]
         "implementation": found.implementation,
         "tests": found.tests,
         "contracts": found.contracts,
+        "proofs": found.proofs,
         "mutants": found.mutants,
     }
 
@@ -82,6 +83,7 @@ def _show(clause: Clause, evidence: Evidence) -> None:
         ("implemented in", evidence.implementation),
         ("tests", evidence.tests),
         ("crosshair contracts", evidence.contracts),
+        ("proved of the abstract machine", evidence.proofs),
         ("mutants that these tests kill", evidence.mutants),
     ):
         if names:

@@ -17,6 +17,7 @@ from kvproof.conformance.mutation.catalogue import (
     positions,
     registration,
     removal,
+    steps,
 )
 from kvproof.conformance.mutation.mutant import Mutant
 
@@ -29,6 +30,7 @@ MUTANTS: tuple[Mutant, ...] = (
     *removal.MUTANTS,
     *content.MUTANTS,
     *events.MUTANTS,
+    *steps.MUTANTS,
     *errors.MUTANTS,
     *invariants.MUTANTS,
 )

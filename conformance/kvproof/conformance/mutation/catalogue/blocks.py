@@ -6,7 +6,11 @@ from kvproof.conformance.mutation.mutant import Mutant
 from kvproof.conformance.mutation.patch import Patch
 
 _BLOCK = "kvproof.reference.block"
+_CORE = "kvproof.reference.core"
 _POOL = "kvproof.reference.pool"
+_REFERENCES = "kvproof.reference.references"
+_REGISTRATION = "kvproof.reference.registration"
+_REMOVAL = "kvproof.reference.removal"
 _VALIDATE = "kvproof.reference.validate"
 
 _THE_POOL = (
@@ -30,7 +34,7 @@ _THE_POOL = (
         fault="F16",
         harm="Two engines fed the same requests use different blocks, and no recorded trace can be replayed.",
         patch=Patch(
-            _POOL,
+            _CORE,
             "FreeBlockQueue(range(NULL_BLOCK + 1, config.num_blocks))",
             "FreeBlockQueue(range(config.num_blocks - 1, NULL_BLOCK, -1))",
         ),
@@ -40,7 +44,7 @@ _THE_POOL = (
         clauses=("POOL-INIT-1", "POOL-NULL-1"),
         fault="F03",
         harm="A request gets the null block, and every table entry that means 'nothing here' shows its rows.",
-        patch=Patch(_POOL, "FreeBlockQueue(range(NULL_BLOCK + 1, config", "FreeBlockQueue(range(NULL_BLOCK, config"),
+        patch=Patch(_CORE, "FreeBlockQueue(range(NULL_BLOCK + 1, config", "FreeBlockQueue(range(NULL_BLOCK, config"),
     ),
     Mutant(
         name="null_block_is_freed",
@@ -48,7 +52,7 @@ _THE_POOL = (
         fault="F03",
         harm="Freeing a table with skipped slots fails, or drives the null block's count below zero.",
         patch=Patch(
-            _POOL,
+            _REFERENCES,
             "[block for block in self._block_list(block_ids) if not block.is_null]",
             "self._block_list(block_ids)",
         ),
@@ -58,7 +62,7 @@ _THE_POOL = (
         clauses=("POOL-NULL-1",),
         fault="F03",
         harm="Touching a table with skipped slots fails although there is nothing to touch.",
-        patch=Patch(_POOL, "        if block.is_null:\n            return\n", ""),
+        patch=Patch(_REFERENCES, "        if block.is_null:\n            return\n", ""),
     ),
     Mutant(
         name="null_block_is_evicted",
@@ -66,7 +70,7 @@ _THE_POOL = (
         fault="F03",
         harm="A caller that evicts a table with skipped slots is not told about its mistake.",
         patch=Patch(
-            _POOL,
+            _REMOVAL,
             "        if any(block.is_null for block in blocks):\n"
             '            raise InvalidBlock("block 0 is the null block; it has no keys to evict")\n',
             "",
@@ -78,10 +82,10 @@ _THE_POOL = (
         fault="F03",
         harm="A request that is scheduled twice counts twice and frees once: the block is never free again.",
         patch=Patch(
-            _POOL,
+            _REFERENCES,
             "        if holder is not None and holder in block.holders:\n"
-            '            raise AlreadyHeld(f"{holder!r} holds block {block_id} already; '
-            'a holder holds a block at most once")\n',
+            '            raise AlreadyHeld(f"{holder!r} holds block {block.block_id} already; a holder '
+            'holds a block at most once")\n',
             "",
         ),
     ),
@@ -91,8 +95,8 @@ _THE_POOL = (
         fault="F10",
         harm="A pool without holder names refuses every registration and caches nothing.",
         patch=Patch(
-            "kvproof.reference.registration",
-            "if config.holders is HolderMode.NAMED and block.writer != holder:",
+            _REGISTRATION,
+            "if self.config.holders is HolderMode.NAMED and block.writer != holder:",
             "if block.writer != holder:",
         ),
     ),
@@ -118,7 +122,7 @@ _ALLOCATE = (
         clauses=("POOL-ALLOC-1",),
         fault="F16",
         harm="The blocks come in another order than they were taken in, so a replay of the trace diverges.",
-        patch=Patch(_POOL, "        return taken\n", "        return sorted(taken)\n"),
+        patch=Patch(_REFERENCES, "        return taken\n", "        return sorted(taken)\n"),
     ),
     Mutant(
         name="reused_block_keeps_its_keys",
@@ -126,7 +130,7 @@ _ALLOCATE = (
         fault="F01",
         harm="A reused block answers for its former prompt: another user's text is served.",
         patch=Patch(
-            _POOL, "            self._drop_keys(block_id)\n            self._blocks", "            self._blocks"
+            _REFERENCES, "            self._drop_keys(block_id)\n            self._blocks", "            self._blocks"
         ),
     ),
     Mutant(
@@ -135,7 +139,7 @@ _ALLOCATE = (
         fault="F04",
         harm="Every request that does not fit takes the last free blocks with it; in the end nothing fits.",
         patch=Patch(
-            _POOL,
+            _REFERENCES,
             "        if n > len(self._free):\n"
             '            raise OutOfBlocks(f"{shown(n)} blocks asked for, {len(self._free)} are free")\n'
             "        taken = [self._free.popleft() for _ in range(n)]\n",
@@ -149,7 +153,7 @@ _ALLOCATE = (
         clauses=("POOL-ALLOC-3",),
         fault="F03",
         harm="A request that needs exactly what is free is refused, for ever if nothing else runs.",
-        patch=Patch(_POOL, "if n > len(self._free):", "if n >= max(1, len(self._free)):"),
+        patch=Patch(_REFERENCES, "if n > len(self._free):", "if n >= max(1, len(self._free)):"),
     ),
     Mutant(
         name="reused_block_keeps_its_slot",
@@ -166,7 +170,11 @@ _TOUCH = (
         clauses=("POOL-TOUCH-1",),
         fault="F03",
         harm="A block in use is handed to the next request, which overwrites its rows.",
-        patch=Patch(_POOL, "        if block.ref_cnt == 0:\n            self._free.remove(block_id)\n", ""),
+        patch=Patch(
+            _REFERENCES,
+            "        if block.ref_cnt == 0:\n            self._free.remove(block.block_id)\n",
+            "",
+        ),
     ),
     Mutant(
         name="touch_trusts_the_block_id",
@@ -174,9 +182,9 @@ _TOUCH = (
         fault="F01",
         harm="A block that was evicted and reused between lookup and touch hands out another prompt's rows.",
         patch=Patch(
-            _POOL,
-            "if not self._index.contains(key, block_id):",
-            "if not self._index.is_cached(key):",
+            _REFERENCES,
+            "if not self._index.is_servable(key, block_id):",
+            "if self._index.first_block(key, self._index.is_servable) is None:",
         ),
     ),
     Mutant(
@@ -185,8 +193,8 @@ _TOUCH = (
         fault="F10",
         harm="A block with several partial keys can be found by each, but used by one.",
         patch=Patch(
-            _POOL,
-            "if not self._index.contains(key, block_id):",
+            _REFERENCES,
+            "if not self._index.is_servable(key, block_id):",
             "if key not in self._index.keys_of(block_id)[:1]:",
         ),
     ),
@@ -196,11 +204,12 @@ _TOUCH = (
         fault="F05",
         harm="Lookups jump to the copy that was touched last, and a replayed trace uses other blocks.",
         patch=Patch(
-            _POOL,
-            "        if block.ref_cnt == 0:\n            self._free.remove(block_id)\n",
-            "        if block.ref_cnt == 0:\n            self._free.remove(block_id)\n"
-            "        rank = self._index._keys_of[block_id][key]\n"
-            "        self._index._blocks_of[key] = {rank: block_id, **self._index._blocks_of[key]}\n",
+            _REFERENCES,
+            "        if block.ref_cnt == 0:\n            self._free.remove(block.block_id)\n",
+            "        if block.ref_cnt == 0:\n"
+            "            self._free.remove(block.block_id)\n"
+            "        rank = self._index._keys_of[block.block_id][key]\n"
+            "        self._index._blocks_of[key] = {rank: block.block_id, **self._index._blocks_of[key]}\n",
         ),
     ),
 )
@@ -219,7 +228,7 @@ _FREE = (
         fault="F16",
         harm="Blocks without a key queue behind cached ones, which are evicted for nothing.",
         patch=Patch(
-            _POOL,
+            _CORE,
             "        self._free.prepend(without_key)\n",
             "        for block_id in without_key:\n            self._free.append(block_id)\n",
         ),
@@ -237,7 +246,7 @@ _FREE = (
         fault="F16",
         harm="A finished prompt is evicted at once: the next turn of the conversation never hits.",
         patch=Patch(
-            _POOL,
+            _CORE,
             "                    self._free.append(block.block_id)\n",
             "                    self._free.prepend([block.block_id])\n",
         ),
@@ -248,7 +257,7 @@ _FREE = (
         fault="F16",
         harm="The head of a prompt is evicted before its tail, which nobody can reach any more.",
         patch=Patch(
-            _POOL,
+            _CORE,
             "        for block in blocks:\n            block.remove_holder(holder)\n",
             "        for block in sorted(blocks, key=lambda b: self._index.has_keys(b.block_id) and b.block_id):\n"
             "            block.remove_holder(holder)\n",
@@ -260,9 +269,9 @@ _FREE = (
         fault="F03",
         harm="A caller that frees a block on two paths is not told, until the pool counts wrong elsewhere.",
         patch=Patch(
-            _POOL,
-            "        blocks = [block for block in self._block_list(block_ids) if not block.is_null]\n",
-            "        blocks = [block for block in dict.fromkeys(self._block_list(block_ids)) if not block.is_null]\n",
+            _REFERENCES,
+            "[block for block in self._block_list(block_ids) if not block.is_null]",
+            "[block for block in dict.fromkeys(self._block_list(block_ids)) if not block.is_null]",
         ),
     ),
     Mutant(
@@ -271,11 +280,12 @@ _FREE = (
         fault="F04",
         harm="A refused free has freed half of the table, and the caller frees it again.",
         patch=Patch(
-            _POOL,
-            "        self._check_releases(blocks, holder)\n        without_key: list[int] = []\n"
-            "        for block in blocks:\n",
-            "        without_key: list[int] = []\n        for block in blocks:\n"
-            "            self._check_releases([block], holder)\n",
+            _REFERENCES,
+            "        self._check_releases(blocks, holder, taken_back=frozenset())\n"
+            "        self._release(blocks, holder)\n",
+            "        for block in blocks:\n"
+            "            self._check_releases([block], holder, taken_back=frozenset())\n"
+            "            self._release([block], holder)\n",
         ),
     ),
     Mutant(
@@ -283,7 +293,7 @@ _FREE = (
         clauses=("POOL-FREE-5", "POOL-HOLDER-2"),
         fault="F04",
         harm="A pool without holder names refuses to free a block for two requests in one call; both leak.",
-        patch=Patch(_POOL, "> (1 if holder is not None else block.ref_cnt):", "> 1:"),
+        patch=Patch(_REFERENCES, "> (1 if holder is not None else block.ref_cnt):", "> 1:"),
     ),
     Mutant(
         name="freed_block_loses_its_keys",
@@ -291,7 +301,7 @@ _FREE = (
         fault="F10",
         harm="Nothing outlives its request: the prefix cache never hits.",
         patch=Patch(
-            _POOL,
+            _CORE,
             "            if block.ref_cnt == 0:\n                if self",
             "            if block.ref_cnt == 0:\n                self._drop_keys(block.block_id)\n"
             "                if self",

@@ -5,9 +5,9 @@ from __future__ import annotations
 from kvproof.conformance.mutation.mutant import Mutant
 from kvproof.conformance.mutation.patch import Patch
 
+_CONTENT = "kvproof.reference.content"
 _GHOST = "kvproof.reference.ghost"
-_POOL = "kvproof.reference.pool"
-_REGISTRATION = "kvproof.reference.registration"
+_REMOVAL = "kvproof.reference.removal"
 
 _WRITE = (
     Mutant(
@@ -15,28 +15,40 @@ _WRITE = (
         clauses=("INV-SOUND-1",),
         fault="F09",
         harm="The check accepts a recurrent state that has already seen tokens after the key: answers go wrong unseen.",
-        patch=Patch(_GHOST, "return content.prefix == prefix", "return content.prefix.begins_with(prefix)"),
+        patch=Patch(
+            _GHOST,
+            "return self.prefix == prefix",
+            "return self.prefix.begins_with(prefix)",
+        ),
     ),
     Mutant(
         name="rows_of_another_slot_will_do",
         clauses=("INV-SOUND-1",),
         fault="F07",
         harm="The check accepts a block that holds the rows of a later part of the prompt.",
-        patch=Patch(_GHOST, "return same_slot and content.prefix", "return content.prefix"),
+        patch=Patch(
+            _GHOST,
+            "return same_slot and self.prefix",
+            "return self.prefix",
+        ),
     ),
     Mutant(
         name="rows_of_another_group_will_do",
         clauses=("INV-SOUND-1",),
         fault="F07",
         harm="The check accepts attention rows under the key of a recurrent state.",
-        patch=Patch(_GHOST, "if content is None or content.group != group:", "if content is None:"),
+        patch=Patch(
+            _GHOST,
+            "        if self.group != group:\n            return False\n",
+            "",
+        ),
     ),
     Mutant(
         name="shorter_write_is_allowed",
         clauses=("CONTENT-WRITE-1",),
         fault="F09",
         harm="A preempted request that starts over leaves a cached block with rows that are not computed yet.",
-        patch=Patch(_REGISTRATION, "if recurrent or covered_position > position or ", "if recurrent or "),
+        patch=Patch(_CONTENT, "if recurrent or covered_position > position or ", "if recurrent or "),
     ),
     Mutant(
         name="write_of_another_text_is_allowed",
@@ -44,7 +56,7 @@ _WRITE = (
         fault="F01",
         harm="After a truncation the new tokens overwrite rows that the old key still promises.",
         patch=Patch(
-            _REGISTRATION,
+            _CONTENT,
             "covered_position > position or request.hash_at(covered_position) != digest:",
             "covered_position > position:",
         ),
@@ -55,9 +67,9 @@ _WRITE = (
         fault="F01",
         harm="Once the key of a block is evicted, its writer overwrites what a reader is reading.",
         patch=Patch(
-            _REGISTRATION,
-            "for served in block.holders.values() if served is not None]\n    recurrent",
-            "for served in () if served is not None]\n    recurrent",
+            _CONTENT,
+            "for served in block.holders.values() if served is not None]\n        recurrent",
+            "for served in () if served is not None]\n        recurrent",
         ),
     ),
     Mutant(
@@ -65,21 +77,29 @@ _WRITE = (
         clauses=("CONTENT-WRITE-2",),
         fault="F09",
         harm="A checkpoint's state runs on past the boundary that its key names.",
-        patch=Patch(_REGISTRATION, "if recurrent or covered_position > position", "if covered_position > position"),
+        patch=Patch(_CONTENT, "if recurrent or covered_position > position", "if covered_position > position"),
     ),
     Mutant(
         name="free_block_is_written",
         clauses=("CONTENT-WRITE-3",),
         fault="F03",
         harm="A request whose blocks were freed under it writes into the next owner's block.",
-        patch=Patch(_POOL, "        check_writer(self.config, block, request.request_id)\n", ""),
+        patch=Patch(
+            _CONTENT,
+            "        self._check_writer(block, request.request_id)\n",
+            "",
+        ),
     ),
     Mutant(
         name="write_ignores_the_slot",
         clauses=("CONTENT-WRITE-3",),
         fault="F07",
         harm="The rows of one part of the prompt land in the block of another part.",
-        patch=Patch(_POOL, "        check_identity(block, group, slot_of(position, block_size))\n", ""),
+        patch=Patch(
+            _CONTENT,
+            "        self._check_identity(block, group, slot_of(position, block_size))\n",
+            "",
+        ),
     ),
     Mutant(
         name="only_hashed_tokens_are_written",
@@ -87,7 +107,7 @@ _WRITE = (
         fault="F07",
         harm="The last few tokens of a prompt cannot be computed: their position has no hash.",
         patch=Patch(
-            _POOL,
+            _CONTENT,
             'check_int("position", position, 1, request.num_tokens)',
             'check_int("position", position, 1, request.hashed_length)',
         ),
@@ -101,9 +121,10 @@ _COPY = (
         fault="F09",
         harm="The private copy holds rows of the other request's continuation as if they were the reader's own.",
         patch=Patch(
-            _GHOST,
-            "content.prefix if reader is None else self.served.get((src_id, reader), content.prefix)",
-            "content.prefix",
+            _CONTENT,
+            "            if content is not None and served is not None:\n"
+            "                content = Content(served, content.group)\n",
+            "",
         ),
     ),
     Mutant(
@@ -112,9 +133,10 @@ _COPY = (
         fault="F03",
         harm="The source is reused while the copy is still being made.",
         patch=Patch(
-            _POOL,
-            "            self.ghost.copy_content(src_id, dst_id, holder)\n",
-            "            self.ghost.copy_content(src_id, dst_id, holder)\n        src.remove_holder(holder)\n"
+            _CONTENT,
+            "            self.ghost.hold(dst_id, content, self._steps.current)\n",
+            "            self.ghost.hold(dst_id, content, self._steps.current)\n"
+            "        src.remove_holder(holder)\n"
             "        self._free.prepend([src_id] if src.ref_cnt == 0 else [])\n",
         ),
     ),
@@ -123,7 +145,7 @@ _COPY = (
         clauses=("CONTENT-COPY-2",),
         fault="F09",
         harm="The source of a partial hit is evicted and reused before it is copied.",
-        patch=Patch(_POOL, "        self._check_held(src, holder)\n", ""),
+        patch=Patch(_CONTENT, "        self._check_held(src, holder)\n", ""),
     ),
     Mutant(
         name="copy_target_may_be_another_writers",
@@ -131,7 +153,7 @@ _COPY = (
         fault="F03",
         harm="A reader's copy overwrites the block of the request that is writing it.",
         patch=Patch(
-            _POOL, "if holder is not None and dst.writer != holder:", "if holder is not None and dst.ref_cnt < 0:"
+            _CONTENT, "if holder is not None and dst.writer != holder:", "if holder is not None and dst.ref_cnt < 0:"
         ),
     ),
     Mutant(
@@ -140,10 +162,9 @@ _COPY = (
         fault="F01",
         harm="A copy lands on a block whose keys go on naming what it held before.",
         patch=Patch(
-            _POOL,
-            "        self._check_overwritable(dst)\n        if self.ghost is not None:\n"
-            "            self.ghost.copy_content(src_id, dst_id, holder)\n",
-            "        if self.ghost is not None:\n            self.ghost.copy_content(src_id, dst_id, holder)\n",
+            _CONTENT,
+            "        self._check_overwritable(dst)\n",
+            "",
         ),
     ),
     Mutant(
@@ -152,7 +173,7 @@ _COPY = (
         fault="F03",
         harm="A request reads a block that it does not hold and that is reused under its hands.",
         patch=Patch(
-            _POOL,
+            _CONTENT,
             "        self._check_held(block, holder)\n        content = self.ghost",
             "        content = self.ghost",
         ),
@@ -163,8 +184,10 @@ _COPY = (
         fault="F02",
         harm="The checkpoint's key is found on a fresh block before, or without ever, its state arriving there.",
         patch=Patch(
-            _POOL,
-            "        if self.ghost is not None:\n            self.ghost.copy_content(src_id, dst_id, None)\n",
+            _REMOVAL,
+            "        if self.ghost is not None:\n"
+            "            moved = self.ghost.content_after(src_id, self._steps.current - 1)\n"
+            "            self.ghost.hold(dst_id, moved, self._steps.current)\n",
             "",
         ),
     ),

@@ -6,7 +6,10 @@ from kvproof.conformance.mutation.mutant import Mutant
 from kvproof.conformance.mutation.patch import Patch
 
 _BLOCK = "kvproof.reference.block"
-_POOL = "kvproof.reference.pool"
+_CORE = "kvproof.reference.core"
+_INDEX = "kvproof.reference.index"
+_LOOKUP = "kvproof.reference.lookup"
+_REFERENCES = "kvproof.reference.references"
 _REQUEST = "kvproof.reference.request"
 _VALIDATE = "kvproof.reference.validate"
 
@@ -28,10 +31,11 @@ _ERRORS = (
         fault="F04",
         harm="A touch that comes too late takes the block out of the queue for good.",
         patch=Patch(
-            _POOL,
-            "        if not self._index.contains(key, block_id):\n",
-            "        if not self._index.contains(key, block_id):\n"
-            "            if block.ref_cnt == 0:\n                self._free.remove(block_id)\n",
+            _REFERENCES,
+            "        if not self._index.is_servable(key, block_id):\n",
+            "        if not self._index.is_servable(key, block_id):\n"
+            "            if block.ref_cnt == 0:\n"
+            "                self._free.remove(block_id)\n",
         ),
     ),
     Mutant(
@@ -57,14 +61,14 @@ _ERRORS = (
         clauses=("ERR-TYPE-1",),
         fault="F10",
         harm="A digest without its group is looked up, and is simply never found.",
-        patch=Patch(_POOL, "if type(key) is not bytes or len(key) != size:", "if type(key) is not bytes:"),
+        patch=Patch(_CORE, "if type(key) is not bytes or len(key) != size:", "if type(key) is not bytes:"),
     ),
     Mutant(
         name="request_of_another_contract_is_taken",
         clauses=("ERR-TYPE-1",),
         fault="F06",
         harm="A request hashed with another seed or unit fills the cache with keys that nobody else computes.",
-        patch=Patch(_POOL, "if request.hasher != self.hasher:", "if request.hasher is None:"),
+        patch=Patch(_CORE, "if request.hasher != self.hasher:", "if request.hasher is None:"),
     ),
 )
 
@@ -75,7 +79,7 @@ _OWNER_AND_COST = (
         fault="F03",
         harm="The first refused call opens the pool to the second one, in the middle of an operation.",
         patch=Patch(
-            _POOL,
+            _CORE,
             "            raise ConcurrentUse(",
             "            self._busy.release()\n            raise ConcurrentUse(",
         ),
@@ -86,7 +90,7 @@ _OWNER_AND_COST = (
         fault="F03",
         harm="Two threads that share a pool take the same block.",
         patch=Patch(
-            _POOL,
+            _CORE,
             "        if not self._busy.acquire(blocking=False):\n",
             "        if self._busy.locked():\n            return method(self, *args, **kwargs)\n"
             "        if not self._busy.acquire(blocking=False):\n",
@@ -98,7 +102,7 @@ _OWNER_AND_COST = (
         fault="F03",
         harm="After the first refused request the engine answers nobody any more.",
         patch=Patch(
-            _POOL,
+            _CORE,
             "            raise\n        finally:\n            self._busy.release()\n",
             "            raise\n        else:\n            self._busy.release()\n",
         ),
@@ -127,10 +131,12 @@ _OWNER_AND_COST = (
         fault="F17",
         harm="Every lookup walks all cached keys.",
         patch=Patch(
-            "kvproof.reference.index",
-            "        return next(iter(self._blocks_of.get(key, {}).values()), None)\n",
+            _INDEX,
+            "        return next((block for block in self._blocks_of.get(key, {}).values() if "
+            "allowed(key, block)), None)\n",
             "        found = [blocks for cached, blocks in self._blocks_of.items() if cached == key]\n"
-            "        return next(iter(found[0].values()), None) if found else None\n",
+            "        return next((block for blocks in found for block in blocks.values() if "
+            "allowed(key, block)), None)\n",
         ),
     ),
 )
@@ -142,7 +148,7 @@ _OBSERVE = (
         fault="F09",
         harm="Two pools compare equal, and only one of them lets the writer go on.",
         patch=Patch(
-            _POOL,
+            _LOOKUP,
             "holders=tuple(sorted(block.holders.items())),",
             "holders=tuple((name, None) for name in sorted(block.holders)),",
         ),
@@ -152,21 +158,21 @@ _OBSERVE = (
         clauses=("OBSERVE-1",),
         fault="F07",
         harm="Two pools compare equal, and only one of them lets the block be registered.",
-        patch=Patch(_POOL, "            slot=block.slot,\n", "            slot=None,\n"),
+        patch=Patch(_LOOKUP, "            slot=block.slot,\n", "            slot=None,\n"),
     ),
     Mutant(
         name="observation_sorts_the_queue",
         clauses=("OBSERVE-1",),
         fault="F16",
         harm="Two pools compare equal and give out different blocks.",
-        patch=Patch(_POOL, "free_queue=tuple(self._free)", "free_queue=tuple(sorted(self._free))"),
+        patch=Patch(_LOOKUP, "free_queue=tuple(self._free)", "free_queue=tuple(sorted(self._free))"),
     ),
     Mutant(
         name="observation_drains_the_events",
         clauses=("OBSERVE-1",),
         fault="F14",
         harm="A monitor that looks at the pool takes the events away from the router.",
-        patch=Patch(_POOL, "pending_events=self._log.pending,", "pending_events=tuple(self._log.drain()),"),
+        patch=Patch(_LOOKUP, "pending_events=self._log.pending,", "pending_events=tuple(self._log.drain()),"),
     ),
 )
 

@@ -7,7 +7,7 @@ from kvproof.conformance.mutation.patch import Patch
 
 _LOG = "kvproof.reference.event_log"
 _MIRROR = "kvproof.reference.mirror"
-_POOL = "kvproof.reference.pool"
+_REMOVAL = "kvproof.reference.removal"
 
 _EMIT_REMOVED = (
     "        for resident in self._dropped:\n"
@@ -78,7 +78,7 @@ _STREAM = (
         clauses=("EVENT-CLEARED-1",),
         fault="F15",
         harm="Routers prefer an engine whose cache is empty.",
-        patch=Patch(_POOL, "        self._log.note_clear()\n", ""),
+        patch=Patch(_REMOVAL, "        self._log.note_clear()\n", ""),
     ),
     Mutant(
         name="cleared_swallows_what_was_pending",
@@ -93,7 +93,7 @@ _STREAM = (
         fault="F13",
         harm="A reset of a large cache floods every consumer with events that Cleared already says.",
         patch=Patch(
-            _POOL,
+            _REMOVAL,
             "        self._index.clear()\n",
             "        for block in self._blocks:\n            self._drop_keys(block.block_id)\n",
         ),
@@ -148,8 +148,8 @@ _STORED = (
         harm="A router that computes the hashes itself gets tokens that do not give them.",
         patch=Patch(
             _LOG,
-            "tokens=tuple(request.tokens[start:end])",
-            "tokens=tuple(request.tokens[end - self._config.groups[run[0].group].block_size : end])",
+            "tokens=tuple(prefix.tokens[start:end])",
+            "tokens=tuple(prefix.tokens[end - self._config.groups[run[0].group].block_size : end])",
         ),
     ),
     Mutant(
@@ -159,8 +159,8 @@ _STORED = (
         harm="The event names an image that its tokens do not touch, and the consumer files it under that image.",
         patch=Patch(
             _LOG,
-            " for extra in request.extra_keys if covers(extra, start, end)),",
-            " for extra in request.extra_keys),",
+            " for extra in prefix.extra_keys if covers(extra, start, end)),",
+            " for extra in prefix.extra_keys),",
         ),
     ),
     Mutant(
@@ -170,7 +170,7 @@ _STORED = (
         harm="Nobody but the engine can compute the hashes of a request with an adapter.",
         patch=Patch(
             _LOG,
-            "extra_keys=tuple(extra for extra in request.extra_keys if covers(extra, start, end)),",
+            "extra_keys=tuple(extra for extra in prefix.extra_keys if covers(extra, start, end)),",
             "extra_keys=(),",
         ),
     ),
@@ -197,7 +197,11 @@ _STORED = (
         clauses=("EVENT-STORED-3", "EVENT-RESIDENCY-1"),
         fault="F13",
         harm="A consumer that counts Stored events keeps the key after it is gone.",
-        patch=Patch(_LOG, "if self._was_resident[self._resident(new.key, new.block_id)]:", "if new.position < 0:"),
+        patch=Patch(
+            _LOG,
+            "self._is_resident(resident)) or self._is_resident(resident):",
+            "self._is_resident(resident)) and registration.position < 0:",
+        ),
     ),
     Mutant(
         name="consumer_accepts_a_second_stored",
@@ -217,8 +221,8 @@ _STORED = (
         harm="The tokens of skipped slots stand in an event whose hashes leave them out.",
         patch=Patch(
             _LOG,
-            "if runs and new.position == runs[-1][-1].position + self._config.groups[new.group].block_size:",
-            "if runs:",
+            "return (new.call, new.position) == (last.call, next_slot)",
+            "return new.call == last.call",
         ),
     ),
     Mutant(
@@ -228,8 +232,8 @@ _STORED = (
         harm="A long prompt sends one event for every block, and the event queue overflows.",
         patch=Patch(
             _LOG,
-            "if runs and new.position == runs[-1][-1].position + self._config.groups[new.group].block_size:",
-            "if runs and new.position == runs[-1][-1].position:",
+            "return (new.call, new.position) == (last.call, next_slot)",
+            "return (new.call, new.position) == (last.call, last.position)",
         ),
     ),
     Mutant(
@@ -239,8 +243,8 @@ _STORED = (
         harm="Where blocks are larger than the hash unit, no two slots are taken for neighbours.",
         patch=Patch(
             _LOG,
-            "runs[-1][-1].position + self._config.groups[new.group].block_size:",
-            "runs[-1][-1].position + self._config.hash_block_size:",
+            "next_slot = last.position + self._config.groups[new.group].block_size",
+            "next_slot = last.position + self._config.hash_block_size",
         ),
     ),
 )
@@ -253,7 +257,7 @@ _PARENT = (
         harm="The router hangs the block under a prefix that it does not know and never finds it.",
         patch=Patch(
             _LOG,
-            "if any(self._index.is_cached(make_key(group, digest)) for group in range(len(self._config.groups))):",
+            "if any(self._is_known(make_key(group, digest)) for group in range(len(self._config.groups))):",
             "if digest:",
         ),
     ),
@@ -271,8 +275,8 @@ _PARENT = (
         harm="The partial key between two blocks is passed over, and its tokens are sent again.",
         patch=Patch(
             _LOG,
-            "for ancestor in range(position - h, 0, -h):",
-            "for ancestor in range(position - max(g.block_size for g in self._config.groups), 0, -h):",
+            "for ancestor in range(prefix.length - h, 0, -h):",
+            "for ancestor in range(prefix.length - max(g.block_size for g in self._config.groups), 0, -h):",
         ),
     ),
     Mutant(

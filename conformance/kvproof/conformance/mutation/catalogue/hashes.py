@@ -179,7 +179,11 @@ _REQUESTS = (
         clauses=("REQ-TRUNCATE-1",),
         fault="F01",
         harm="After a rejected draft a block is registered under the tokens that were taken back.",
-        patch=Patch(_REQUEST, "        del self.hashes[kept // self.hasher.hash_block_size :]\n", ""),
+        patch=Patch(
+            _REQUEST,
+            "        self.hashes = self.hashes[: kept // self.hasher.hash_block_size]\n",
+            "",
+        ),
     ),
     Mutant(
         name="truncation_keeps_the_begun_hash",
@@ -188,8 +192,8 @@ _REQUESTS = (
         harm="The hash across the cut still names the discarded token; a later request hits wrong rows.",
         patch=Patch(
             _REQUEST,
-            "del self.hashes[kept // self.hasher.hash_block_size :]",
-            "del self.hashes[-(-kept // self.hasher.hash_block_size) :]",
+            "self.hashes[: kept // self.hasher.hash_block_size]",
+            "self.hashes[: -(-kept // self.hasher.hash_block_size)]",
         ),
     ),
     Mutant(

@@ -138,14 +138,22 @@ _INDEX = (
         clauses=("INV-FULL-1",),
         fault="F01",
         harm=_UNSEEN + "a retired partial key stands beside the full one.",
-        patch=Patch(_INVARIANTS, " and not any(is_full(p, group.block_size) for p in positions)\n", "\n"),
+        patch=Patch(
+            _INVARIANTS,
+            " and not _has_company(block, group.block_size)\n",
+            "\n",
+        ),
     ),
     Mutant(
         name="second_recurrent_key_is_not_seen",
         clauses=("INV-FULL-1",),
         fault="F09",
         harm=_UNSEEN + "one state is served for two prefixes.",
-        patch=Patch(_INVARIANTS, "single = group.kind is not GroupKind.RECURRENT and not any(", "single = not any("),
+        patch=Patch(
+            _INVARIANTS,
+            "single = group.kind is not GroupKind.RECURRENT and not",
+            "single = not",
+        ),
     ),
 )
 
@@ -157,8 +165,8 @@ _CONTENT = (
         harm=_UNSEEN + "a lookup returns another prompt's rows.",
         patch=Patch(
             _INVARIANTS,
-            '            _require(fits, "INV-SOUND-1", ',
-            '            _require(fits or not fits, "INV-SOUND-1", ',
+            '_require(content is None, "INV-SOUND-1", ',
+            '_require(True, "INV-SOUND-1", ',
         ),
     ),
     Mutant(
@@ -168,8 +176,8 @@ _CONTENT = (
         harm=_UNSEEN + "what a reader was served has been overwritten.",
         patch=Patch(
             _INVARIANTS,
-            "            if served is not None:\n",
-            "            if served is not None and served.position < 0:\n",
+            '_require(content is None, "INV-SERVED-1", ',
+            '_require(True, "INV-SERVED-1", ',
         ),
     ),
     Mutant(
@@ -181,10 +189,14 @@ _CONTENT = (
     ),
     Mutant(
         name="copies_are_not_counted",
-        clauses=("INV-EVENTS-1",),
+        clauses=("INV-EVENTS-2",),
         fault="F13",
         harm="With one event per copy, the checks demand a stream that announces only the first copy.",
-        patch=Patch(_INVARIANTS, "{key: 1 if logical else len(blocks) for", "{key: 1 for"),
+        patch=Patch(
+            _INVARIANTS,
+            "{key: 1 if logical else count for",
+            "{key: 1 for",
+        ),
     ),
     Mutant(
         name="stale_hash_is_not_seen",

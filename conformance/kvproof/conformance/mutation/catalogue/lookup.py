@@ -6,7 +6,7 @@ from kvproof.conformance.mutation.mutant import Mutant
 from kvproof.conformance.mutation.patch import Patch
 
 _INDEX = "kvproof.reference.index"
-_POOL = "kvproof.reference.pool"
+_LOOKUP = "kvproof.reference.lookup"
 
 MUTANTS = (
     Mutant(
@@ -16,7 +16,7 @@ MUTANTS = (
         harm="The map of keys grows with every prompt ever seen, until the process is out of memory.",
         patch=Patch(
             _INDEX,
-            "            if not blocks:\n                del self._blocks_of[key], self._position_of[key]\n",
+            "        if not blocks:\n            del self._blocks_of[key], self._position_of[key]\n",
             "",
         ),
     ),
@@ -25,7 +25,11 @@ MUTANTS = (
         clauses=("INDEX-TWOWAY-1", "INDEX-SIBLING-1"),
         fault="F05",
         harm="A key is found on a block that was reused for another prompt, while the block that has it is forgotten.",
-        patch=Patch(_INDEX, "del blocks[rank]", "blocks.pop(block_id, None)"),
+        patch=Patch(
+            _INDEX,
+            "        del blocks[keys.pop(key)]\n",
+            "        del keys[key]\n        blocks.pop(block_id, None)\n",
+        ),
     ),
     Mutant(
         name="sibling_is_removed_too",
@@ -34,9 +38,8 @@ MUTANTS = (
         harm="When one of two copies of a prompt is evicted, the other one can no longer be found.",
         patch=Patch(
             _INDEX,
-            "            blocks = self._blocks_of[key]\n            del blocks[rank]\n            if not blocks:\n"
-            "                del self._blocks_of[key], self._position_of[key]\n",
-            "            self._blocks_of.pop(key, None)\n            self._position_of.pop(key, None)\n",
+            "        del blocks[keys.pop(key)]\n",
+            "        del keys[key]\n        blocks.clear()\n",
         ),
     ),
     Mutant(
@@ -67,8 +70,8 @@ MUTANTS = (
         harm="Every duplicate draws the readers to itself, so that all the copies stay hot and none is evicted.",
         patch=Patch(
             _INDEX,
-            "next(iter(self._blocks_of.get(key, {}).values()), None)",
-            "next(reversed(self._blocks_of.get(key, {}).values()), None)",
+            "(block for block in self._blocks_of.get(key, {}).values() if",
+            "(block for block in reversed(self._blocks_of.get(key, {}).values()) if",
         ),
     ),
     Mutant(
@@ -77,9 +80,9 @@ MUTANTS = (
         fault="F16",
         harm="A monitoring client that only looks changes what is evicted next.",
         patch=Patch(
-            _POOL,
-            '        return [self._index.first_block(self._check_key(key)) for key in check_list("keys", keys)]\n',
-            '        found = [self._index.first_block(self._check_key(key)) for key in check_list("keys", keys)]\n'
+            _LOOKUP,
+            "        return [self._index.first_block(key, self._index.is_servable) for key in checked]\n",
+            "        found = [self._index.first_block(key, self._index.is_servable) for key in checked]\n"
             "        for block_id in [block_id for block_id in found if block_id in self._free._order]:\n"
             "            self._free._order.move_to_end(block_id)\n"
             "        return found\n",
@@ -91,7 +94,7 @@ MUTANTS = (
         fault="F05",
         harm="A block is taken for cached because its sibling is, and is never registered itself.",
         patch=Patch(
-            _POOL,
+            _LOOKUP,
             "return self._index.contains(key, self._block(block_id).block_id)",
             "return self._block(block_id) is not None and self._index.is_cached(key)",
         ),
@@ -102,7 +105,7 @@ MUTANTS = (
         fault="F10",
         harm="The shorter prefixes that a block also serves are reported as absent.",
         patch=Patch(
-            _POOL,
+            _LOOKUP,
             "return self._index.contains(key, self._block(block_id).block_id)",
             "return key in self._index.keys_of(self._block(block_id).block_id)[:1]",
         ),
@@ -113,10 +116,9 @@ MUTANTS = (
         fault="F09",
         harm="The offload tier stores half-empty blocks and gives them back as full ones.",
         patch=Patch(
-            _POOL,
-            "            if is_full(self._index.position_of(key), self.config.groups[block.group].block_size):\n"
-            "                return key\n",
-            "            return key\n",
+            _LOOKUP,
+            "if self._index.is_servable(key, block_id) and self._is_full_key(key, block):",
+            "if self._index.is_servable(key, block_id):",
         ),
     ),
 )

@@ -6,6 +6,7 @@ from kvproof.conformance.mutation.mutant import Mutant
 from kvproof.conformance.mutation.patch import Patch
 
 _POSITIONS = "kvproof.reference.positions"
+_REGISTRATION = "kvproof.reference.registration"
 
 MUTANTS = (
     Mutant(
@@ -37,7 +38,7 @@ MUTANTS = (
         fault="F07",
         harm="Registering a boundary that the request has not reached crashes the engine instead of being refused.",
         patch=Patch(
-            "kvproof.reference.pool",
+            _REGISTRATION,
             'check_int("position", position, 1, request.hashed_length)',
             'check_int("position", position, 1)',
         ),

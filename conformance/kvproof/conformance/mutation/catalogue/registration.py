@@ -5,8 +5,9 @@ from __future__ import annotations
 from kvproof.conformance.mutation.mutant import Mutant
 from kvproof.conformance.mutation.patch import Patch
 
-_POOL = "kvproof.reference.pool"
+_CORE = "kvproof.reference.core"
 _REGISTRATION = "kvproof.reference.registration"
+_REMOVAL = "kvproof.reference.removal"
 
 _RULES = (
     Mutant(
@@ -16,7 +17,7 @@ _RULES = (
         harm="A partial key that is registered every step stands on its block many times and survives its eviction.",
         patch=Patch(
             _REGISTRATION,
-            "    if not replace and index.contains(key, block.block_id):\n        return None\n",
+            "        if not replace and self._index.contains(key, block.block_id):\n            return None\n",
             "",
         ),
     ),
@@ -27,10 +28,12 @@ _RULES = (
         harm="A request that was served a block and walks its table as usual is refused.",
         patch=Patch(
             _REGISTRATION,
-            "    if not replace and index.contains(key, block.block_id):\n        return None\n"
-            "    check_writer(config, block, request.request_id)\n",
-            "    check_writer(config, block, request.request_id)\n"
-            "    if not replace and index.contains(key, block.block_id):\n        return None\n",
+            "        if not replace and self._index.contains(key, block.block_id):\n"
+            "            return None\n"
+            "        self._check_writer(block, request.request_id)\n",
+            "        self._check_writer(block, request.request_id)\n"
+            "        if not replace and self._index.contains(key, block.block_id):\n"
+            "            return None\n",
         ),
     ),
     Mutant(
@@ -40,8 +43,8 @@ _RULES = (
         harm="A reader names, or overwrites, rows that their writer goes on changing.",
         patch=Patch(
             _REGISTRATION,
-            "if config.holders is HolderMode.NAMED and block.writer != holder:",
-            "if config.holders is HolderMode.NAMED and holder not in block.holders:",
+            "if self.config.holders is HolderMode.NAMED and block.writer != holder:",
+            "if self.config.holders is HolderMode.NAMED and holder not in block.holders:",
         ),
     ),
     Mutant(
@@ -79,7 +82,7 @@ _RULES = (
         fault="F07",
         harm="A block whose key was evicted can be registered again as another part of the prompt.",
         patch=Patch(
-            _POOL,
+            _REMOVAL,
             "        for block in blocks:\n            self._drop_keys(block.block_id)\n",
             "        for block in blocks:\n            self._drop_keys(block.block_id)\n"
             "            block.group = block.slot = None\n",
@@ -90,7 +93,11 @@ _RULES = (
         clauses=("REG-CONFLICT-1",),
         fault="F01",
         harm="One block serves two prompts that differ, and one of them is wrong.",
-        patch=Patch(_REGISTRATION, "    check_own_keys(index, block, request)\n", ""),
+        patch=Patch(
+            _REGISTRATION,
+            "        self._check_own_keys(block, request)\n",
+            "",
+        ),
     ),
     Mutant(
         name="key_beyond_the_request_is_its_own",
@@ -109,9 +116,10 @@ _RULES = (
         fault="F13",
         harm="A refused call has registered its first slots, and no event tells anybody.",
         patch=Patch(
-            _POOL,
-            "self._register([self._plan(blocks[slot], request, group, end, replace) for slot, end in ends.items()])",
-            "[self._register([self._plan(blocks[slot], request, group, end, replace)]) for slot, end in ends.items()]",
+            _REGISTRATION,
+            "self._register(request, group, [self._plan(block, request, group, end, replace) for block, end in ends])",
+            "[self._register(request, group, [self._plan(block, request, group, end, replace)]) for "
+            "block, end in ends]",
         ),
     ),
 )
@@ -123,10 +131,9 @@ _FULL = (
         fault="F07",
         harm="The second chunk of a prompt is registered on the blocks of the first.",
         patch=Patch(
-            _POOL,
-            "self._register([self._plan(blocks[slot], request, group, end, replace) for slot, end in ends.items()])",
-            "self._register([self._plan(blocks[slot - first], request, group, end, replace)"
-            " for slot, end in ends.items()])",
+            _REGISTRATION,
+            "ends = [(blocks[slot], slot_end(slot, block_size)) for slot in slots]",
+            "ends = [(blocks[slot - first], slot_end(slot, block_size)) for slot in slots]",
         ),
     ),
     Mutant(
@@ -135,7 +142,7 @@ _FULL = (
         fault="F10",
         harm="The last full block of every prompt is never found.",
         patch=Patch(
-            _POOL,
+            _REGISTRATION,
             "slots = [slot for slot in range(first, last) if",
             "slots = [slot for slot in range(first, last - 1) if",
         ),
@@ -145,14 +152,16 @@ _FULL = (
         clauses=("REG-FULL-2",),
         fault="F09",
         harm="Slots whose state was not kept are registered all the same.",
-        patch=Patch(_POOL, "if chosen[slot - first] and not blocks[slot].is_null]", "if not blocks[slot].is_null]"),
+        patch=Patch(
+            _REGISTRATION, "if chosen[slot - first] and not blocks[slot].is_null]", "if not blocks[slot].is_null]"
+        ),
     ),
     Mutant(
         name="null_slot_is_not_skipped",
         clauses=("REG-FULL-2",),
         fault="F03",
         harm="A window's table, null where the window has passed, can no longer be registered.",
-        patch=Patch(_POOL, "if chosen[slot - first] and not blocks[slot].is_null]", "if chosen[slot - first]]"),
+        patch=Patch(_REGISTRATION, "if chosen[slot - first] and not blocks[slot].is_null]", "if chosen[slot - first]]"),
     ),
     Mutant(
         name="promotion_keeps_the_shorter_keys",
@@ -160,9 +169,12 @@ _FULL = (
         fault="F01",
         harm="Retired partial keys stay findable beside the full one and are announced as resident for ever.",
         patch=Patch(
-            _REGISTRATION,
-            "position, drop_others=True)",
-            "position, drop_others=replace or not is_full(position, config.groups[group].block_size))",
+            _CORE,
+            "        keys = self._index.keys_of(block_id)\n        earlier",
+            "        if registration.position % self.config.groups[registration.group].block_size == 0:\n"
+            "            return\n"
+            "        keys = self._index.keys_of(block_id)\n"
+            "        earlier",
         ),
     ),
     Mutant(
@@ -170,14 +182,14 @@ _FULL = (
         clauses=("REG-FULL-4",),
         fault="F07",
         harm="Registering a block that is not computed yet crashes the engine instead of being refused.",
-        patch=Patch(_POOL, "min(len(blocks), request.hashed_length // block_size)", "len(blocks)"),
+        patch=Patch(_REGISTRATION, "min(len(blocks), request.hashed_length // block_size)", "len(blocks)"),
     ),
     Mutant(
         name="mask_may_have_any_length",
         clauses=("REG-FULL-4",),
         fault="F07",
         harm="A mask made for the whole table, not for the range, registers the wrong slots.",
-        patch=Patch(_POOL, "if len(chosen) != length:", "if len(chosen) < length:"),
+        patch=Patch(_REGISTRATION, "if len(chosen) != length:", "if len(chosen) < length:"),
     ),
     Mutant(
         name="block_may_stand_in_two_slots",
@@ -185,7 +197,7 @@ _FULL = (
         fault="F07",
         harm="One block gets the keys of two parts of the prompt and serves one of them wrong.",
         patch=Patch(
-            _POOL,
+            _REGISTRATION,
             "if len({blocks[slot].block_id for slot in slots}) != len(slots):",
             "if len({blocks[slot].block_id for slot in slots}) > len(slots):",
         ),
@@ -199,10 +211,11 @@ _PARTIAL = (
         fault="F10",
         harm="Prompts that share only their first few tokens never hit.",
         patch=Patch(
-            _POOL,
-            "        self._register([self._plan(block, request, group, position, replace)])\n",
+            _REGISTRATION,
+            "        self._register(request, group, [self._plan(block, request, group, position, replace)])\n",
             "        if position > self.config.hash_block_size:\n"
-            "            self._register([self._plan(block, request, group, position, replace)])\n",
+            "            self._register(request, group, [self._plan(block, request, group, position, "
+            "replace)])\n",
         ),
     ),
     Mutant(
@@ -211,10 +224,11 @@ _PARTIAL = (
         fault="F10",
         harm="A prompt whose tail fills its block exactly is never cached to its end.",
         patch=Patch(
-            _POOL,
-            "        self._register([self._plan(block, request, group, position, replace)])\n",
+            _REGISTRATION,
+            "        self._register(request, group, [self._plan(block, request, group, position, replace)])\n",
             "        if not is_full(position, self.config.groups[group].block_size):\n"
-            "            self._register([self._plan(block, request, group, position, replace)])\n",
+            "            self._register(request, group, [self._plan(block, request, group, position, "
+            "replace)])\n",
         ),
     ),
     Mutant(
@@ -223,9 +237,12 @@ _PARTIAL = (
         fault="F04",
         harm="A growing prompt leaves one key for every boundary that it passed.",
         patch=Patch(
-            _REGISTRATION,
-            "position, drop_others=True)",
-            "position, drop_others=replace or is_full(position, config.groups[group].block_size))",
+            _CORE,
+            "        keys = self._index.keys_of(block_id)\n        earlier",
+            "        if registration.position % self.config.groups[registration.group].block_size:\n"
+            "            return\n"
+            "        keys = self._index.keys_of(block_id)\n"
+            "        earlier",
         ),
     ),
     Mutant(
@@ -233,14 +250,22 @@ _PARTIAL = (
         clauses=("REG-PARTIAL-4",),
         fault="F10",
         harm="The shared system prompt inside a longer one's block is never found.",
-        patch=Patch(_REGISTRATION, "if is_full(longest, config.groups[group].block_size):", "if position < longest:"),
+        patch=Patch(
+            _REGISTRATION,
+            "if is_full(longest, self.config.groups[group].block_size):",
+            "if position < longest:",
+        ),
     ),
     Mutant(
         name="shorter_partial_key_replaces_the_longer",
         clauses=("REG-PARTIAL-4",),
         fault="F10",
         harm="A short prompt takes the longer prefix out of the cache.",
-        patch=Patch(_REGISTRATION, "position, drop_others=False)", "position, drop_others=True)"),
+        patch=Patch(
+            _REGISTRATION,
+            "return Plan(block, position, ())",
+            "return Plan(block, position, present)",
+        ),
     ),
     Mutant(
         name="retired_partial_key_comes_back",
@@ -249,7 +274,7 @@ _PARTIAL = (
         harm="The tail of a prompt, registered again after its block was filled, resurrects the old key.",
         patch=Patch(
             _REGISTRATION,
-            "    if is_full(longest, config.groups[group].block_size):\n        return None\n",
+            "        if is_full(longest, self.config.groups[group].block_size):\n            return None\n",
             "",
         ),
     ),
@@ -261,7 +286,11 @@ _RECURRENT_AND_REPLACE = (
         clauses=("REG-RECURRENT-1",),
         fault="F09",
         harm="One state is served for two prefixes, and a reader goes on from the wrong one.",
-        patch=Patch(_REGISTRATION, "if config.groups[group].kind is GroupKind.RECURRENT:", "if group < 0:"),
+        patch=Patch(
+            _REGISTRATION,
+            "if self.config.groups[group].kind is GroupKind.RECURRENT:",
+            "if group < 0:",
+        ),
     ),
     Mutant(
         name="full_recurrent_key_replaces_silently",
@@ -270,9 +299,9 @@ _RECURRENT_AND_REPLACE = (
         harm="A checkpoint disappears although nobody moved or replaced it.",
         patch=Patch(
             _REGISTRATION,
-            "if config.groups[group].kind is GroupKind.RECURRENT:",
-            "if config.groups[group].kind is GroupKind.RECURRENT and not is_full(\n"
-            "        position, config.groups[group].block_size\n    ):",
+            "        if self.config.groups[group].kind is GroupKind.RECURRENT:\n",
+            "        is_full_key = is_full(position, self.config.groups[group].block_size)\n"
+            "        if self.config.groups[group].kind is GroupKind.RECURRENT and not is_full_key:\n",
         ),
     ),
     Mutant(
@@ -282,8 +311,8 @@ _RECURRENT_AND_REPLACE = (
         harm="A longer key outlives the overwrite that `replace` announced.",
         patch=Patch(
             _REGISTRATION,
-            "if not replace and index.contains(key, block.block_id):",
-            "if index.contains(key, block.block_id):",
+            "if not replace and self._index.contains(key, block.block_id):",
+            "if self._index.contains(key, block.block_id):",
         ),
     ),
     Mutant(
@@ -292,7 +321,9 @@ _RECURRENT_AND_REPLACE = (
         fault="F09",
         harm="A recurrent state that is overwritten in place cannot be registered again.",
         patch=Patch(
-            _REGISTRATION, "if replace or not index.has_keys(block.block_id):", "if not index.has_keys(block.block_id):"
+            _REGISTRATION,
+            "if replace or not present:",
+            "if not present:",
         ),
     ),
     Mutant(
@@ -302,8 +333,8 @@ _RECURRENT_AND_REPLACE = (
         harm="A reader takes the writer's keys off a block and puts its own there.",
         patch=Patch(
             _REGISTRATION,
-            "    check_writer(config, block, request.request_id)\n    slot",
-            "    if not replace:\n        check_writer(config, block, request.request_id)\n    slot",
+            "        self._check_writer(block, request.request_id)\n",
+            "        if not replace:\n            self._check_writer(block, request.request_id)\n",
         ),
     ),
 )

@@ -5,8 +5,9 @@ from __future__ import annotations
 from kvproof.conformance.mutation.mutant import Mutant
 from kvproof.conformance.mutation.patch import Patch
 
+_CORE = "kvproof.reference.core"
 _INDEX = "kvproof.reference.index"
-_POOL = "kvproof.reference.pool"
+_REMOVAL = "kvproof.reference.removal"
 
 _EVICT_EACH = "        for block in blocks:\n            self._drop_keys(block.block_id)\n"
 
@@ -17,7 +18,7 @@ _EVICT = (
         fault="F15",
         harm="After an adapter was reloaded the running requests' blocks still answer with the old weights' rows.",
         patch=Patch(
-            _POOL,
+            _REMOVAL,
             _EVICT_EACH,
             "        for block in blocks:\n            if block.ref_cnt == 0:\n"
             "                self._drop_keys(block.block_id)\n",
@@ -29,7 +30,7 @@ _EVICT = (
         fault="F15",
         harm="A caller that names a block for each of its keys cannot evict it.",
         patch=Patch(
-            _POOL,
+            _REMOVAL,
             "        if any(block.is_null for block in blocks):\n",
             "        if any(block.is_null for block in blocks) or len(set(blocks)) < len(blocks):\n",
         ),
@@ -40,7 +41,7 @@ _EVICT = (
         fault="F13",
         harm="A consumer hears of the head of a prompt before its tail and drops the whole chain.",
         patch=Patch(
-            _POOL,
+            _REMOVAL,
             _EVICT_EACH,
             "        for block in sorted(blocks, key=lambda block: block.block_id):\n"
             "            self._drop_keys(block.block_id)\n",
@@ -52,7 +53,7 @@ _EVICT = (
         fault="F16",
         harm="The queue that an engine and its model keep in step drifts apart at the first eviction.",
         patch=Patch(
-            _POOL,
+            _REMOVAL,
             _EVICT_EACH,
             _EVICT_EACH + "            if block.ref_cnt == 0:\n                self._free.remove(block.block_id)\n"
             "                self._free.prepend([block.block_id])\n",
@@ -63,7 +64,7 @@ _EVICT = (
         clauses=("POOL-EVICT-2",),
         fault="F10",
         harm="A running request whose blocks were evicted can never cache them again.",
-        patch=Patch(_POOL, _EVICT_EACH, _EVICT_EACH + "            block.writer = None\n"),
+        patch=Patch(_REMOVAL, _EVICT_EACH, _EVICT_EACH + "            block.writer = None\n"),
     ),
 )
 
@@ -73,7 +74,7 @@ _MOVE = (
         clauses=("POOL-MOVE-1",),
         fault="F07",
         harm="The block that took the keys over can be registered as any other part of the prompt.",
-        patch=Patch(_POOL, "        dst.group, dst.slot = src.group, src.slot\n", ""),
+        patch=Patch(_REMOVAL, "        dst.group, dst.slot = src.group, src.slot\n", ""),
     ),
     Mutant(
         name="only_the_first_key_moves",
@@ -93,10 +94,11 @@ _MOVE = (
         fault="F13",
         harm="A router that counts copies forgets a prompt that only changed its block.",
         patch=Patch(
-            _POOL,
-            "        self._index.move_keys(src_id, dst_id)\n",
-            "        for key in self._index.keys_of(src_id):\n            self._log.note_drop(key, src_id)\n"
-            "        self._index.move_keys(src_id, dst_id)\n",
+            _REMOVAL,
+            "        self._index.move_keys(src_id, dst_id, self._steps.current)\n",
+            "        for key in self._index.keys_of(src_id):\n"
+            "            self._log.note_drop(key, src_id)\n"
+            "        self._index.move_keys(src_id, dst_id, self._steps.current)\n",
         ),
     ),
     Mutant(
@@ -127,9 +129,9 @@ _MOVE = (
         fault="F01",
         harm="The keys of the target are lost from one index and stay in the other, naming rows that are gone.",
         patch=Patch(
-            _POOL,
-            "        check_identity(dst, src.group, src.slot)\n        self._check_overwritable(dst)\n",
-            "        check_identity(dst, src.group, src.slot)\n",
+            _REMOVAL,
+            "        self._check_overwritable(dst)\n",
+            "",
         ),
     ),
     Mutant(
@@ -138,7 +140,7 @@ _MOVE = (
         fault="F03",
         harm="The state moves to a block that the next allocation takes.",
         patch=Patch(
-            _POOL,
+            _REMOVAL,
             "        if dst.ref_cnt == 0:\n"
             '            raise NotReferenced(f"block {dst_id} is free; allocate it first")\n',
             "",
@@ -149,7 +151,11 @@ _MOVE = (
         clauses=("POOL-MOVE-3",),
         fault="F07",
         harm="A block that a table names as one part of the prompt gets the rows of another part.",
-        patch=Patch(_POOL, "        check_identity(dst, src.group, src.slot)\n", ""),
+        patch=Patch(
+            _REMOVAL,
+            "        self._check_identity(dst, src.group, src.slot)\n",
+            "",
+        ),
     ),
     Mutant(
         name="move_onto_itself",
@@ -157,7 +163,7 @@ _MOVE = (
         fault="F03",
         harm="A move whose target was chosen wrong passes, and the state is overwritten in place.",
         patch=Patch(
-            _POOL,
+            _CORE,
             "        if src is dst:\n"
             '            raise InvalidBlock(f"block {src_id} cannot be copied or moved onto itself")\n',
             "",
@@ -169,10 +175,12 @@ _MOVE = (
         fault="F16",
         harm="The order of reuse depends on moves, and a replayed trace diverges.",
         patch=Patch(
-            _POOL,
-            "        self._index.move_keys(src_id, dst_id)\n",
-            "        self._index.move_keys(src_id, dst_id)\n        if src.ref_cnt == 0:\n"
-            "            self._free.remove(src_id)\n            self._free.prepend([src_id])\n",
+            _REMOVAL,
+            "        self._index.move_keys(src_id, dst_id, self._steps.current)\n",
+            "        self._index.move_keys(src_id, dst_id, self._steps.current)\n"
+            "        if src.ref_cnt == 0:\n"
+            "            self._free.remove(src_id)\n"
+            "            self._free.prepend([src_id])\n",
         ),
     ),
     Mutant(
@@ -181,7 +189,7 @@ _MOVE = (
         fault="F03",
         harm="The producer that goes on writing its own block has lost it.",
         patch=Patch(
-            _POOL,
+            _REMOVAL,
             "        dst.group, dst.slot = src.group, src.slot\n",
             "        dst.group, dst.slot = src.group, src.slot\n        if src.writer is not None:\n"
             "            src.remove_holder(src.writer)\n"
@@ -196,7 +204,7 @@ _RESET = (
         clauses=("POOL-RESET-1",),
         fault="F15",
         harm="After a weight update the old model's rows are served, and everybody was told that they are gone.",
-        patch=Patch(_POOL, "        self._index.clear()\n", ""),
+        patch=Patch(_REMOVAL, "        self._index.clear()\n", ""),
     ),
     Mutant(
         name="null_block_counts_as_used",
@@ -204,7 +212,7 @@ _RESET = (
         fault="F15",
         harm="No reset ever succeeds, not even on an idle engine.",
         patch=Patch(
-            _POOL,
+            _REMOVAL,
             "in_use = self.config.num_blocks - 1 - len(self._free)",
             "in_use = self.config.num_blocks - len(self._free)",
         ),
@@ -214,14 +222,16 @@ _RESET = (
         clauses=("POOL-RESET-2",),
         fault="F15",
         harm="A reset passes while a request still reads, and publishes again, rows of the old weights.",
-        patch=Patch(_POOL, "if in_use > 0:", "if in_use > 1:"),
+        patch=Patch(_REMOVAL, "if in_use > 0:", "if in_use > 1:"),
     ),
     Mutant(
         name="refused_reset_is_announced",
         clauses=("POOL-RESET-2", "ERR-ATOMIC-1"),
         fault="F15",
         harm="Routers forget a cache that is still full.",
-        patch=Patch(_POOL, "        if in_use > 0:\n", "        if in_use > 0:\n            self._log.note_clear()\n"),
+        patch=Patch(
+            _REMOVAL, "        if in_use > 0:\n", "        if in_use > 0:\n            self._log.note_clear()\n"
+        ),
     ),
     Mutant(
         name="reset_sorts_the_queue",
@@ -229,7 +239,7 @@ _RESET = (
         fault="F16",
         harm="Which block comes next depends on how often the cache was reset.",
         patch=Patch(
-            _POOL,
+            _REMOVAL,
             "        self._index.clear()\n",
             "        self._index.clear()\n        self._free = FreeBlockQueue(sorted(self._free))\n",
         ),

@@ -1,0 +1,80 @@
+from functools import cache
+
+import pytest
+
+from kvproof.conformance.commands.tie import MOVE_OF_SEVERAL_KEYS, SCOPES, STEPS_OF_A_WALK, WALKS
+from kvproof.conformance.scope import Scope
+from kvproof.conformance.tie.folding import MACHINE
+from kvproof.conformance.tie.lockstep import TieReport, tie_scope, tie_trace, tie_walk
+from kvproof.conformance.tie.situations import SITUATIONS
+from kvproof.spec.proofs.catalogue import MACHINE_MUTANTS
+from kvproof.spec.proofs.mutants import mutated
+from kvproof.spec.vocabulary import CommitMode
+
+SMALL = (
+    Scope(2, ("a", "aa"), 1),
+    Scope(2, ("a", "aa"), 1, block_size=3),
+    Scope(1, ("a", "aa"), 1, commit=CommitMode.STEPS),
+    Scope(2, ("a",), 1, commit=CommitMode.STEPS),
+)
+
+
+@cache
+def tied(scope: Scope) -> TieReport:
+    return tie_scope(scope)
+
+
+@cache
+def walked(seed: int) -> TieReport:
+    return tie_walk(seed, STEPS_OF_A_WALK)
+
+
+@pytest.mark.parametrize("scope", SCOPES, ids=Scope.describe)
+def test_machine_and_reference_agree_on_every_operation_in_every_state(scope: Scope) -> None:
+    report = tied(scope)
+
+    assert report.disagreement is None
+    assert report.allowed < report.operations
+
+
+@pytest.mark.parametrize("seed", range(WALKS))
+def test_machine_and_reference_agree_on_random_walks_through_larger_pools(seed: int) -> None:
+    assert walked(seed).disagreement is None
+
+
+def test_every_situation_of_every_transition_was_met() -> None:
+    total = TieReport()
+    for report in (*map(tied, SCOPES), *map(walked, range(WALKS)), tie_trace(*MOVE_OF_SEVERAL_KEYS)):
+        total.add(report)
+
+    assert total.missing(SITUATIONS) == []
+
+
+SABOTAGE = (
+    "serve_reserved",
+    "touched_block_stays_in_the_queue",
+    "allocation_keeps_keys",
+    "commit_any_step",
+    "free_with_reserved_keys",
+    "freed_blocks_with_keys_go_first",
+    "the_former_writer_writes_on",
+    "a_reader_registers",
+    "resurrect_a_retired_partial_key",
+    "upgrade_removes_committed_keys",
+    "move_without_the_content",
+    "moved_keys_are_servable_at_once",
+    "rollback_keeps_reserved_keys",
+    "reset_in_use",
+    "drop_forgets_the_reverse_index",
+)
+"""Broken machines; the reference is as it is, so the comparison has to notice."""
+
+
+@pytest.mark.parametrize("name", SABOTAGE)
+def test_a_broken_machine_is_told_from_the_reference(name: str) -> None:
+    [mutant] = [mutant for mutant in MACHINE_MUTANTS if mutant.name == name]
+    machine = {**MACHINE, **{transition.name: transition.run for transition in mutated(mutant)}}
+
+    assert any(tie_scope(scope, machine).disagreement for scope in SMALL) or any(
+        tie_walk(seed, STEPS_OF_A_WALK, machine).disagreement for seed in range(WALKS)
+    )
