@@ -105,7 +105,7 @@ def register_on_the_null_block(rig: Rig) -> None:
 
 
 def lose_a_forward_row(rig: Rig) -> None:
-    del rig.pool._index._blocks_of[h(rig, 4)]
+    del rig.pool._index._block_of[h(rig, 4)]
 
 
 def lose_a_reverse_row(rig: Rig) -> None:
@@ -113,7 +113,7 @@ def lose_a_reverse_row(rig: Rig) -> None:
 
 
 def list_a_key_under_another_block(rig: Rig) -> None:
-    rig.pool._index._blocks_of[h(rig, 4)] = {0: 3}
+    rig.pool._index._block_of[h(rig, 4)] = 3
 
 
 def keep_an_empty_row(rig: Rig) -> None:
@@ -121,11 +121,13 @@ def keep_an_empty_row(rig: Rig) -> None:
 
 
 def list_a_block_twice(rig: Rig) -> None:
-    rig.pool._index._blocks_of[h(rig, 4)][99] = 1
+    first = rig.pool._index._block_of.pop(h(rig, 4))
+    rig.pool._index._blocks_of[h(rig, 4)] = {0: first, 99: 1}
 
 
 def give_a_key_two_positions(rig: Rig) -> None:
-    rig.pool._index._blocks_of[h(rig, 4)][99] = 3
+    first = rig.pool._index._block_of.pop(h(rig, 4))
+    rig.pool._index._blocks_of[h(rig, 4)] = {0: first, 99: 3}
     rig.pool._index._keys_of[3] = {h(rig, 4): 99}
     rig.pool._blocks[3].group, rig.pool._blocks[3].slot = 0, 0
     rig.pool._index._position_of = Fickle(rig.pool._index._position_of)

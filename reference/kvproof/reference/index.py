@@ -6,7 +6,7 @@ the entries of open steps have a row of their own (clauses INDEX-*, STEP-*).
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Collection, Iterable
 from dataclasses import dataclass
 
 from kvproof.reference.hashing import make_key
@@ -52,11 +52,13 @@ class CachedBlockIndex:
     order of insertion (POOL-MOVE-2).
     """
 
-    __slots__ = ("_blocks_of", "_keys_of", "_next_rank", "_position_of", "_unready")
+    __slots__ = ("_block_of", "_blocks_of", "_keys_of", "_next_rank", "_position_of", "_unready")
 
     def __init__(self) -> None:
+        self._block_of: dict[Key, int] = {}
+        """key -> the one block that has it; a dict of plain values, which the garbage collector passes over."""
         self._blocks_of: dict[Key, dict[int, int]] = {}
-        """key -> rank -> block id; ranks ascend."""
+        """key -> rank -> block id, for the keys that several blocks have; ranks ascend."""
         self._keys_of: dict[int, dict[Key, int]] = {}
         """block id -> key -> rank; ranks ascend."""
         self._position_of: dict[Key, int] = {}
@@ -70,7 +72,7 @@ class CachedBlockIndex:
 
     def cached_keys(self) -> list[Key]:
         """All keys that some block has."""
-        return list(self._blocks_of)
+        return [*self._block_of, *self._blocks_of]
 
     def keys_of(self, block_id: int) -> list[Key]:
         """The block's keys in registration order."""
@@ -82,7 +84,7 @@ class CachedBlockIndex:
 
     def blocks_of(self, key: Key) -> list[int]:
         """The blocks that have the key, first registered first."""
-        return list(self._blocks_of.get(key, {}).values())
+        return list(self._in_order(key))
 
     def position_of(self, key: Key) -> int:
         """How many tokens a cached key stands for."""
@@ -108,11 +110,11 @@ class CachedBlockIndex:
     def is_resident(self, key: Key) -> bool:
         """Whether some block has the key committed."""
         reserved = sum(status.reservation is not None for status in self._unready.get(key, {}).values())
-        return len(self._blocks_of.get(key, ())) > reserved
+        return len(self._in_order(key)) > reserved
 
     def first_block(self, key: Key, allowed: Callable[[Key, int], bool]) -> int | None:
         """The block that registered the key first, among those with an allowed entry."""
-        return next((block for block in self._blocks_of.get(key, {}).values() if allowed(key, block)), None)
+        return next((block for block in self._in_order(key) if allowed(key, block)), None)
 
     def unready_entries(self) -> Iterable[tuple[Key, int, Unready]]:
         """All entries of open steps, in the order of their keys' first reservation."""
@@ -122,7 +124,7 @@ class CachedBlockIndex:
         """Register a new entry, last in both orders, that waits for the commit of its step."""
         key, rank = registration.key, self._next_rank
         self._next_rank += 1
-        self._blocks_of.setdefault(key, {})[rank] = block_id
+        self._list(key, rank, block_id)
         self._keys_of.setdefault(block_id, {})[key] = rank
         self._position_of[key] = registration.position
         self._unready.setdefault(key, {})[block_id] = Unready(step, registration)
@@ -133,12 +135,10 @@ class CachedBlockIndex:
 
     def drop(self, key: Key, block_id: int) -> None:
         """Remove one entry; other blocks keep theirs (INDEX-SIBLING-1)."""
-        keys, blocks = self._keys_of[block_id], self._blocks_of[key]
-        del blocks[keys.pop(key)]
+        keys = self._keys_of[block_id]
+        self._unlist(key, keys.pop(key))
         if not keys:
             del self._keys_of[block_id]
-        if not blocks:
-            del self._blocks_of[key], self._position_of[key]
         self._forget_status(key, block_id)
 
     def move_keys(self, src: int, dst: int, step: int) -> None:
@@ -146,25 +146,53 @@ class CachedBlockIndex:
         ranks = self._keys_of.pop(src)
         self._keys_of[dst] = ranks
         for key, rank in ranks.items():
-            self._blocks_of[key][rank] = dst
+            if key in self._block_of:
+                self._block_of[key] = dst
+            else:
+                self._blocks_of[key][rank] = dst
             rows = self._unready.setdefault(key, {})
             before = rows.pop(src, None)
             rows[dst] = Unready(step, before.reservation if before else None)
 
     def clear(self) -> None:
         """Forget everything."""
-        for structure in (self._blocks_of, self._keys_of, self._position_of, self._unready):
+        for structure in (self._block_of, self._blocks_of, self._keys_of, self._position_of, self._unready):
             structure.clear()
 
     def clone(self) -> CachedBlockIndex:
         """An independent copy."""
         twin = CachedBlockIndex()
+        twin._block_of = dict(self._block_of)
         twin._blocks_of = {key: dict(blocks) for key, blocks in self._blocks_of.items()}
         twin._keys_of = {block_id: dict(keys) for block_id, keys in self._keys_of.items()}
         twin._position_of = dict(self._position_of)
         twin._unready = {key: dict(rows) for key, rows in self._unready.items()}
         twin._next_rank = self._next_rank
         return twin
+
+    def _in_order(self, key: Key) -> Collection[int]:
+        """The blocks that have the key, first registered first, without copying them."""
+        block = self._block_of.get(key)
+        return self._blocks_of.get(key, {}).values() if block is None else (block,)
+
+    def _list(self, key: Key, rank: int, block_id: int) -> None:
+        """The block comes last among those that have the key."""
+        if key in self._blocks_of:
+            self._blocks_of[key][rank] = block_id
+        elif (first := self._block_of.pop(key, None)) is not None:
+            self._blocks_of[key] = {self._keys_of[first][key]: first, rank: block_id}
+        else:
+            self._block_of[key] = block_id
+
+    def _unlist(self, key: Key, rank: int) -> None:
+        """The block that registered the key with this rank has it no more."""
+        if key in self._block_of:
+            del self._block_of[key], self._position_of[key]
+            return
+        blocks = self._blocks_of[key]
+        del blocks[rank]
+        if len(blocks) == 1:
+            [self._block_of[key]] = self._blocks_of.pop(key).values()
 
     def _forget_status(self, key: Key, block_id: int) -> None:
         if (rows := self._unready.get(key)) and rows.pop(block_id, None) and not rows:

@@ -209,7 +209,8 @@ _TOUCH = (
             "        if block.ref_cnt == 0:\n"
             "            self._free.remove(block.block_id)\n"
             "        rank = self._index._keys_of[block.block_id][key]\n"
-            "        self._index._blocks_of[key] = {rank: block.block_id, **self._index._blocks_of[key]}\n",
+            "        if key in self._index._blocks_of:\n"
+            "            self._index._blocks_of[key] = {rank: block.block_id, **self._index._blocks_of[key]}\n",
         ),
     ),
 )

@@ -132,11 +132,9 @@ _OWNER_AND_COST = (
         harm="Every lookup walks all cached keys.",
         patch=Patch(
             _INDEX,
-            "        return next((block for block in self._blocks_of.get(key, {}).values() if "
-            "allowed(key, block)), None)\n",
-            "        found = [blocks for cached, blocks in self._blocks_of.items() if cached == key]\n"
-            "        return next((block for blocks in found for block in blocks.values() if "
-            "allowed(key, block)), None)\n",
+            "        return next((block for block in self._in_order(key) if allowed(key, block)), None)\n",
+            "        found = [block for cached, block in self._block_of.items() if cached == key]\n"
+            "        return next((b for b in found or self._in_order(key) if allowed(key, b)), None)\n",
         ),
     ),
 )

@@ -16,8 +16,8 @@ MUTANTS = (
         harm="The map of keys grows with every prompt ever seen, until the process is out of memory.",
         patch=Patch(
             _INDEX,
-            "        if not blocks:\n            del self._blocks_of[key], self._position_of[key]\n",
-            "",
+            "            del self._block_of[key], self._position_of[key]\n",
+            "            del self._block_of[key]\n",
         ),
     ),
     Mutant(
@@ -27,8 +27,8 @@ MUTANTS = (
         harm="A key is found on a block that was reused for another prompt, while the block that has it is forgotten.",
         patch=Patch(
             _INDEX,
-            "        del blocks[keys.pop(key)]\n",
-            "        del keys[key]\n        blocks.pop(block_id, None)\n",
+            "        self._unlist(key, keys.pop(key))\n",
+            "        self._unlist(key, min([*self._blocks_of.get(key, ()), keys[key]]))\n        del keys[key]\n",
         ),
     ),
     Mutant(
@@ -38,8 +38,9 @@ MUTANTS = (
         harm="When one of two copies of a prompt is evicted, the other one can no longer be found.",
         patch=Patch(
             _INDEX,
-            "        del blocks[keys.pop(key)]\n",
-            "        del keys[key]\n        blocks.clear()\n",
+            "        del blocks[rank]\n        if len(blocks) == 1:\n"
+            "            [self._block_of[key]] = self._blocks_of.pop(key).values()\n",
+            "        del self._blocks_of[key], self._position_of[key]\n",
         ),
     ),
     Mutant(
@@ -53,13 +54,13 @@ MUTANTS = (
     ),
     Mutant(
         name="blocks_of_a_key_are_sorted",
-        clauses=("INDEX-ORDER-1", "POOL-LOOKUP-1", "POOL-EVICT-3"),
+        clauses=("INDEX-ORDER-1", "POOL-EVICT-3"),
         fault="F05",
         harm="An evicted block that is registered again takes its old place, and lookups jump between the copies.",
         patch=Patch(
             _INDEX,
-            "self._blocks_of.setdefault(key, {})[rank] = block_id",
-            "self._blocks_of[key] = dict(sorted([*self._blocks_of.get(key, {}).items(), (rank, block_id)], "
+            "self._blocks_of[key] = {self._keys_of[first][key]: first, rank: block_id}",
+            "self._blocks_of[key] = dict(sorted({self._keys_of[first][key]: first, rank: block_id}.items(), "
             "key=lambda entry: entry[1]))",
         ),
     ),
@@ -70,8 +71,8 @@ MUTANTS = (
         harm="Every duplicate draws the readers to itself, so that all the copies stay hot and none is evicted.",
         patch=Patch(
             _INDEX,
-            "(block for block in self._blocks_of.get(key, {}).values() if",
-            "(block for block in reversed(self._blocks_of.get(key, {}).values()) if",
+            "(block for block in self._in_order(key) if",
+            "(block for block in reversed(list(self._in_order(key))) if",
         ),
     ),
     Mutant(

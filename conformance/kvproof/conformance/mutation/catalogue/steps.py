@@ -203,9 +203,8 @@ _LIFE = (
         harm="The commit publishes a key that was evicted, on a block that now holds something else.",
         patch=Patch(
             _INDEX,
-            "            del self._blocks_of[key], self._position_of[key]\n"
-            "        self._forget_status(key, block_id)\n",
-            "            del self._blocks_of[key], self._position_of[key]\n",
+            "            del self._keys_of[block_id]\n        self._forget_status(key, block_id)\n",
+            "            del self._keys_of[block_id]\n",
         ),
     ),
     Mutant(
