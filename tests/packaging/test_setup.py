@@ -304,8 +304,15 @@ def test_a_wheel_that_went_after_the_setup_is_named(setup: ModuleType, made: lis
 @pytest.mark.parametrize("python", ["/bin/true", "/bin/echo", "python9", "/bin/sh", ""])
 def test_make_says_in_one_line_that_python_is_none(tmp_path: Path, python: str) -> None:
     shutil.copy(PROJECT / "Makefile", tmp_path)
+    # These tests are themselves run by make, which tells the makes below it to report where they are.
+    environment = {name: value for name, value in os.environ.items() if not name.startswith(("MAKE", "MFLAGS"))}
     run = subprocess.run(
-        ["make", "setup", f"PYTHON={python}"], cwd=tmp_path, stdin=subprocess.DEVNULL, capture_output=True, text=True
+        ["make", "setup", f"PYTHON={python}"],
+        cwd=tmp_path,
+        env=environment,
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
     )
     assert run.returncode
     assert run.stdout == ""
