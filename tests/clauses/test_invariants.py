@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from kvproof.reference import BlockPool, EventMirror, InvariantViolation, PoolState, check_invariants
-from kvproof.reference.observation import EntryState
+from kvproof.reference.observation import BlockState, EntryState
 from kvproof.spec.errors import PoolError
 from kvproof.spec.events import Cleared, PrefixHash, Removed, Stored
 from kvproof.spec.vocabulary import GroupConfig, GroupKind, HolderMode, Key, Residency
@@ -369,7 +369,8 @@ def test_a_state_in_which_one_key_has_two_positions_is_reported() -> None:
         def observe(self) -> PoolState:
             state = super().observe()
             [(name, _)] = state.blocks[1].keys
-            other = replace(state.blocks[2], entries=(EntryState(name, 2),))
+            two = state.blocks[2]
+            other = BlockState(two.ref_cnt, two.holders, two.writer, two.group, two.slot, (EntryState(name, 2),))
             return replace(state, blocks=(*state.blocks[:2], other, *state.blocks[3:]), index={name: (1, 2)})
 
     rig = in_use()

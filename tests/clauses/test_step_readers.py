@@ -150,6 +150,20 @@ def test_a_key_that_a_commit_will_drop_is_not_pending(in_step: InStep, group: Gr
     assert [rig.found(r2, position) for position in (2, 4, 6)] == [1, 2, 1]
 
 
+@pytest.mark.clause("STEP-LOOKUP-1", "STEP-ATTACH-1")
+def test_a_committed_key_on_its_way_to_another_block_is_pending_and_not_attached(in_step: InStep) -> None:
+    rig = in_step()
+    r1, r2 = rig.request("r1"), rig.request("r2")
+    rig.fill(r1, 1)
+    rig.commit(1)
+    rig.begin()
+    rig.pool.allocate(1, "copy:1")
+    rig.pool.move(1, 2)
+    assert rig.hit(r2, 4) == Hit(block=None, reserved=None, writer=None, pending=2)
+    with rig.refused(NotCached):
+        rig.attach(r2, 2, 4)
+
+
 # Attach
 
 
@@ -381,6 +395,7 @@ def test_a_rollback_takes_back_what_was_attached_in_open_steps_and_nothing_that_
     rig.pool.attach(3, key(r3, 4), "r2")
     assert rig.pool.rollback(["r2"]) == ["r2"]
     assert [rig.holders(block)["r2"] for block in (1, 2, 3)] == [at(r2, 4), at(r2, 8), None]
+    assert set(rig.ghost.served) == {(1, "r2"), (2, "r2")}
     assert rig.entries(3) == [(4, 1, "r3")]
 
 

@@ -76,11 +76,11 @@ class Canonicalizer:
 
     def _number_steps(self, steps: StepState) -> list[int]:
         """The number of what the steps are, for each order of the requests. Copies are told by their ends."""
-        key = (steps.open, steps.depends, steps.admitted, tuple([ahead for ahead, *_ in steps.copies]))
-        found = self._known.get(key)
+        found = self._known.get(steps)
         if found is None:
-            found = [self._number((key[0], key[3], *_relations(steps, order))) for order in self._orders]
-            self._known[key] = found
+            copies = tuple([ahead for ahead, *_ in steps.copies])
+            found = [self._number((steps.open, copies, *_relations(steps, order))) for order in self._orders]
+            self._known[steps] = found
         return found
 
     def _number(self, what: Hashable) -> int:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Hashable, Iterable, Iterator
 from itertools import combinations, pairwise, permutations
 
@@ -91,7 +90,7 @@ class EnabledOperations:
         block = world.state.blocks[block_id]
         if self._has_steps and not all(name in self._holders for name, _ in block.holders):
             own = tuple(holder for holder in block.holders if holder[0] in self._holders)
-            block = dataclasses.replace(block, holders=own)
+            block = block._replace(holders=own)
         held = world.contents(block_id)
         return block, tuple([None if content is None else content.prefix.spelled for content in held])
 

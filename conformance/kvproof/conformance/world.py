@@ -78,9 +78,11 @@ class World:
 
         With immediate commit there is one, what it holds.
         """
+        if not self.state.steps.open:
+            return (self.ghost.content(block_id),)
         committed = self.pool.last_committed_step
         steps = range(committed, committed + self.state.steps.open + 1)
-        return tuple(self.ghost.content_after(block_id, step) for step in steps)
+        return tuple([self.ghost.content_after(block_id, step) for step in steps])
 
     def apply(self, operation: Operation) -> object:
         """Run one operation, observe, and fold the events that it added; a typed error propagates."""

@@ -56,8 +56,8 @@ class KVCacheBlock:
 
     def clone(self) -> KVCacheBlock:
         """An independent copy."""
-        twin = KVCacheBlock(self.block_id)
-        twin.ref_cnt = self.ref_cnt
+        twin = KVCacheBlock.__new__(KVCacheBlock)
+        twin.block_id, twin.ref_cnt = self.block_id, self.ref_cnt
         twin.holders = dict(self.holders)
         twin.writer, twin.group, twin.slot, twin.born = self.writer, self.group, self.slot, self.born
         return twin

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import functools
 import threading
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from typing import Concatenate, ParamSpec, Self, TypeVar
 
 from kvproof.reference.block import FreeBlockQueue, KVCacheBlock
 from kvproof.reference.event_log import EventLog
 from kvproof.reference.ghost import Ghost
 from kvproof.reference.hashing import PrefixHasher
-from kvproof.reference.index import CachedBlockIndex, Registration
+from kvproof.reference.index import CachedBlockIndex, Registration, Unready
 from kvproof.reference.request import Request
 from kvproof.reference.steps import StepLedger
 from kvproof.reference.validate import check_config, check_index, check_list, check_name, shown
@@ -151,11 +151,20 @@ class PoolCore:
         self._free.prepend(without_key)
 
     def _commit_next_step(self) -> None:
-        """Publish what is due, after dropping what it supersedes; then release the ends of the step's copies."""
+        """Publish what is due; then release the ends of the step's copies."""
         step = self._steps.committed + 1
         due = [(key, block, status) for key, block, status in self._index.unready_entries() if status.step == step]
+        if due:
+            self._publish(due, list(self._steps.admitted.get(step, ())))
+        for block_id, holder in self._steps.close():
+            self._release([self._blocks[block_id]], holder)
+        if self.ghost is not None:
+            self.ghost.commit(step)
+
+    def _publish(self, due: Iterable[tuple[Key, int, Unready]], admitted: Sequence[Holder]) -> None:
+        """What the entries of a step supersede is dropped; then they are ready, in the order of STEP-COMMIT-3."""
         reserved = [(status.reservation, block) for _, block, status in due if status.reservation is not None]
-        order = {owner: i for i, owner in enumerate(self._steps.admitted.get(step, ()))}
+        order = {owner: i for i, owner in enumerate(admitted)}
         # A reserved entry that moved in this step may have been registered in an earlier one.
         reserved.sort(key=lambda entry: (order.get(entry[0].owner, -1), entry[0].group, entry[0].position))
         for registration, block_id in reserved:
@@ -166,10 +175,6 @@ class PoolCore:
         for key, block_id, status in due:
             if status.reservation is None:
                 self._index.set_ready(key, block_id)
-        for block_id, holder in self._steps.close():
-            self._release([self._blocks[block_id]], holder)
-        if self.ghost is not None:
-            self.ghost.commit(step)
 
     def _drop_superseded(self, registration: Registration, block_id: int) -> None:
         """The shorter committed keys that a longest key came to replace go (STEP-UPGRADE-2).

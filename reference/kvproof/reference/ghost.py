@@ -36,7 +36,7 @@ class Ghost:
     """What each block holds, which prefix each key stands for, what each reader was served."""
 
     def __init__(self) -> None:
-        self._history: dict[int, list[tuple[int, Content | None]]] = {}
+        self._history: dict[int, tuple[tuple[int, Content | None], ...]] = {}
         """block id -> (step, what the block holds from then on), steps ascending."""
         self._changed: dict[int, dict[int, None]] = {}
         """open step -> the blocks that hold something else since it."""
@@ -65,8 +65,10 @@ class Ghost:
 
     def content_after(self, block_id: int, step: int) -> Content | None:
         """What a block holds after a step that is open, or was committed last."""
-        past = self._history.get(block_id, [])
-        return next((content for since, content in reversed(past) if since <= step), None)
+        for since, content in reversed(self._history.get(block_id, ())):
+            if since <= step:
+                return content
+        return None
 
     def history(self, block_id: int) -> list[Content]:
         """Everything that the block has held since the last committed step."""
@@ -74,10 +76,10 @@ class Ghost:
 
     def hold(self, block_id: int, content: Content | None, step: int) -> None:
         """From this step on, the current one, the block holds something else."""
-        past = self._history.setdefault(block_id, [])
+        past = self._history.get(block_id, ())
         if past and past[-1][0] == step:
-            past.pop()
-        past.append((step, content))
+            past = past[:-1]
+        self._history[block_id] = (*past, (step, content))
         self._changed.setdefault(step, {})[block_id] = None
 
     def changed_since(self, step: int) -> list[int]:
@@ -89,20 +91,21 @@ class Ghost:
         for block_id in self._changed.pop(step, ()):
             past = self._history[block_id]
             while len(past) > 1 and past[1][0] <= step:
-                past.pop(0)
+                past = past[1:]
+            self._history[block_id] = past
 
     def take_back(self, block_id: int, committed: int, born: int, config: PoolConfig) -> None:
         """The writer's work since the last committed step failed: what is left is what the block held for certain."""
-        past = self._history.get(block_id, [])
+        past = self._history.get(block_id, ())
         before = self.content_after(block_id, committed) if born <= committed else None
-        self._history[block_id] = [
+        self._history[block_id] = tuple(
             (step, content if step <= committed else _certain(before, content, config)) for step, content in past
-        ]
+        )
 
     def clone(self) -> Ghost:
         """An independent copy; prefixes never change, so they are shared."""
-        twin = Ghost()
-        twin._history = {block: list(past) for block, past in self._history.items()}
+        twin = Ghost.__new__(Ghost)
+        twin._history = dict(self._history)
         twin._changed = {step: dict(blocks) for step, blocks in self._changed.items()}
         twin.prefixes = dict(self.prefixes)
         twin.served = dict(self.served)

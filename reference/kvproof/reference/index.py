@@ -7,7 +7,7 @@ the entries of open steps have a row of their own (clauses INDEX-*, STEP-*).
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from kvproof.reference.hashing import make_key
 from kvproof.reference.request import Prefix
@@ -22,16 +22,15 @@ class Registration:
     prefix: Prefix
     group: int
     call: int
+    key: Key = field(init=False)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "key", make_key(self.group, self.prefix.hash_at(self.position)))
 
     @property
     def position(self) -> int:
         """How many tokens the key stands for."""
         return self.prefix.length
-
-    @property
-    def key(self) -> Key:
-        """The key."""
-        return make_key(self.group, self.prefix.hash_at(self.position))
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,7 +91,14 @@ class CachedBlockIndex:
 
     def unready(self, key: Key, block_id: int) -> Unready | None:
         """The status of an entry that is not servable yet, None for one that is, or is none."""
-        return self._unready.get(key, {}).get(block_id)
+        rows = self._unready.get(key)
+        return rows.get(block_id) if rows else None
+
+    def unready_of(self, block_id: int) -> list[Unready]:
+        """The statuses of the block's entries that are not servable yet."""
+        if not self._unready:
+            return []
+        return [status for key in self.keys_of(block_id) if (status := self.unready(key, block_id)) is not None]
 
     def is_reserved(self, key: Key, block_id: int) -> bool:
         """Whether the entry waits for its commit."""
@@ -109,8 +115,10 @@ class CachedBlockIndex:
 
     def is_resident(self, key: Key) -> bool:
         """Whether some block has the key committed."""
-        reserved = sum(status.reservation is not None for status in self._unready.get(key, {}).values())
-        return len(self._in_order(key)) > reserved
+        holders, rows = self._in_order(key), self._unready.get(key)
+        if not holders or not rows:
+            return bool(holders)
+        return len(holders) > sum(status.reservation is not None for status in rows.values())
 
     def first_block(self, key: Key, allowed: Callable[[Key, int], bool]) -> int | None:
         """The block that registered the key first, among those with an allowed entry."""
@@ -161,7 +169,7 @@ class CachedBlockIndex:
 
     def clone(self) -> CachedBlockIndex:
         """An independent copy."""
-        twin = CachedBlockIndex()
+        twin = CachedBlockIndex.__new__(CachedBlockIndex)
         twin._block_of = dict(self._block_of)
         twin._blocks_of = {key: dict(blocks) for key, blocks in self._blocks_of.items()}
         twin._keys_of = {block_id: dict(keys) for block_id, keys in self._keys_of.items()}

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from kvproof.reference.block import KVCacheBlock
 from kvproof.reference.core import PoolCore, operation
-from kvproof.reference.observation import BlockState, EntryState, PoolState, StepState
+from kvproof.reference.observation import NO_STEPS, BlockState, EntryState, PoolState, StepState
 from kvproof.reference.positions import is_full
 from kvproof.reference.validate import check_list
 from kvproof.spec.vocabulary import GroupKind, Holder, Key
@@ -60,22 +60,11 @@ class Lookup(PoolCore):
     def observe(self) -> PoolState:
         """The whole state as a value, for comparison (OBSERVE-1)."""
         return PoolState(
-            blocks=tuple(self._observe_block(block) for block in self._blocks),
+            blocks=tuple([self._observe_block(block) for block in self._blocks]),
             free_queue=tuple(self._free),
             index={key: tuple(self._index.blocks_of(key)) for key in self._index.cached_keys()},
             pending_events=self._log.pending,
-            steps=StepState(
-                open=self._steps.current - self._steps.committed,
-                depends=tuple(sorted((r, w, self._ahead(step)) for (r, w), step in self._steps.depends.items())),
-                copies=tuple(
-                    (self._ahead(step), copy.src, copy.dst, copy.holder)
-                    for step, copies in sorted(self._steps.copies.items())
-                    for copy in copies
-                ),
-                admitted=tuple(
-                    (self._ahead(step), tuple(names)) for step, names in sorted(self._steps.admitted.items())
-                ),
-            ),
+            steps=self._observe_steps(),
         )
 
     def _hit(self, key: Key) -> Hit:
@@ -111,25 +100,44 @@ class Lookup(PoolCore):
         return is_full(self._index.position_of(key), self.config.groups[block.group].block_size)
 
     def _observe_block(self, block: KVCacheBlock) -> BlockState:
-        entries = []
-        for key in self._index.keys_of(block.block_id):
-            status = self._index.unready(key, block.block_id)
-            owner = status.reservation.owner if status is not None and status.reservation is not None else None
-            ahead = 0 if status is None else self._ahead(status.step)
-            entries.append(EntryState(key, self._index.position_of(key), ahead, owner))
+        attached = self._steps.attached
         return BlockState(
             ref_cnt=block.ref_cnt,
             holders=tuple(sorted(block.holders.items())),
             writer=block.writer,
             group=block.group,
             slot=block.slot,
-            entries=tuple(entries),
+            entries=tuple([self._observe_entry(key, block.block_id) for key in self._index.keys_of(block.block_id)]),
             attached=tuple(
-                (holder, self._ahead(self._steps.attached[block.block_id, holder]))
-                for holder in sorted(block.holders)
-                if (block.block_id, holder) in self._steps.attached
+                [
+                    (holder, self._ahead(attached[block.block_id, holder]))
+                    for holder in (sorted(block.holders) if attached else ())
+                    if (block.block_id, holder) in attached
+                ]
             ),
             age=max(0, self._ahead(block.born)),
+        )
+
+    def _observe_entry(self, key: Key, block_id: int) -> EntryState:
+        status = self._index.unready(key, block_id)
+        if status is None:
+            return EntryState(key, self._index.position_of(key))
+        owner = status.reservation.owner if status.reservation is not None else None
+        return EntryState(key, self._index.position_of(key), self._ahead(status.step), owner)
+
+    def _observe_steps(self) -> StepState:
+        steps = self._steps
+        if steps.current == steps.committed:
+            return NO_STEPS
+        return StepState(
+            open=self._ahead(steps.current),
+            depends=tuple(sorted((r, w, self._ahead(step)) for (r, w), step in steps.depends.items())),
+            copies=tuple(
+                (self._ahead(step), copy.src, copy.dst, copy.holder)
+                for step, copies in sorted(steps.copies.items())
+                for copy in copies
+            ),
+            admitted=tuple((self._ahead(step), tuple(names)) for step, names in sorted(steps.admitted.items())),
         )
 
     def _ahead(self, step: int) -> int:

@@ -1,15 +1,18 @@
-"""The pool's state as a value that can be compared and shown (clause OBSERVE-1)."""
+"""The pool's state as a value that can be compared and shown (clause OBSERVE-1).
+
+The parts that a state has many of are named tuples, the cheapest values to make, to compare and to look up.
+"""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from kvproof.spec.events import Event, PrefixHash
 from kvproof.spec.vocabulary import Holder, Key
 
 
-@dataclass(frozen=True, slots=True)
-class EntryState:
+class EntryState(NamedTuple):
     """One key of a block; `ahead` counts the commits until it is servable, `owner` reserved it, if it is reserved."""
 
     key: Key
@@ -18,8 +21,7 @@ class EntryState:
     owner: Holder | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class BlockState:
+class BlockState(NamedTuple):
     """One block: its references, its identity, its entries in registration order.
 
     `attached` names the holders that read what is not committed, and how many commits that is away; `age` is how many
@@ -51,6 +53,9 @@ class StepState:
     admitted: tuple[tuple[int, tuple[Holder, ...]], ...] = ()
 
 
+NO_STEPS = StepState()
+
+
 @dataclass(frozen=True, slots=True)
 class PoolState:
     """Everything that a pool decides by; `index` maps a key to its blocks, first registered first."""
@@ -59,4 +64,4 @@ class PoolState:
     free_queue: tuple[int, ...]
     index: dict[Key, tuple[int, ...]]
     pending_events: tuple[Event, ...]
-    steps: StepState = StepState()
+    steps: StepState = NO_STEPS

@@ -91,10 +91,7 @@ class References(PoolCore):
     def _check_finished(
         self, block: KVCacheBlock, holder: Holder | None, is_last: bool, taken_back: frozenset[Holder]
     ) -> None:
-        for key in self._index.keys_of(block.block_id):
-            status = self._index.unready(key, block.block_id)
-            if status is None:
-                continue
+        for status in self._index.unready_of(block.block_id):
             owner = status.reservation.owner if status.reservation is not None else None
             if owner not in taken_back and (is_last or (owner is not None and owner == holder)):
                 raise NotCommitted(
