@@ -73,7 +73,8 @@ def test_running_out_of_time_ends_with_4_and_promises_nothing() -> None:
 @pytest.mark.parametrize(
     ("options", "text"),
     [
-        (["--blocks", "0"], "blocks is 0; at least 1 usable block is needed"),
+        (["--blocks", "0"], "blocks is 0; allowed is 1 to 16"),
+        (["--blocks", "17"], "blocks is 17; allowed is 1 to 16"),
         (["--keys", "a,,b"], "key '' is not made of the letters a to z"),
         (["--keys", "a,a"], "names a key twice"),
         (["--refs", "0"], "refs is 0"),

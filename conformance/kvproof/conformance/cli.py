@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import io
+import sys
 from importlib.metadata import PackageNotFoundError, version
 from typing import Annotated
 
@@ -39,6 +41,9 @@ def main(
     ] = False,
 ) -> None:
     """Prove and certify the block pool under an LLM engine's prefix cache."""
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="replace")  # a terminal that cannot show a character still gets the rest
 
 
 app.command()(spec)

@@ -8,6 +8,9 @@ from kvproof.conformance.operations import AddRequest
 from kvproof.conformance.world import World, replay
 from kvproof.spec.vocabulary import COPY_PREFIX, CommitMode, GroupConfig, GroupKind, PoolConfig, Residency
 
+MOST_BLOCKS = 16
+"""No scope that large was ever explored to its end."""
+
 
 class ScopeError(ValueError):
     """A scope that makes no sense; the text says what is allowed."""
@@ -104,8 +107,8 @@ class Scope:
         return "" if self.commit is CommitMode.IMMEDIATE else f", {self.in_flight} steps in flight"
 
     def _check(self) -> None:
-        if self.blocks < 1:
-            raise ScopeError(f"blocks is {self.blocks}; at least 1 usable block is needed")
+        if not 1 <= self.blocks <= MOST_BLOCKS:
+            raise ScopeError(f"blocks is {self.blocks}; allowed is 1 to {MOST_BLOCKS}, and 4 already take minutes")
         if self.refs < 1:
             raise ScopeError(f"refs is {self.refs}; at least 1 request for each key is needed")
         if not self.keys:

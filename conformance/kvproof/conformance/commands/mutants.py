@@ -30,6 +30,9 @@ from kvproof.conformance.mutation.statements import all_statement_mutants, draw
 
 NOTICED, NOT_NOTICED = 0, 1
 
+LOG_WIDTH = 240
+"""Without a terminal nothing needs to be cut to fit one."""
+
 
 def mutants(
     only: Annotated[
@@ -65,6 +68,8 @@ def mutants(
     """
     layers = _chosen_layers(layer)
     console = Console()
+    if not console.is_terminal:
+        console.width = LOG_WIDTH
     if statements is None:
         jobs = [Job(name, layers, seconds) for name in _chosen_mutants(only)]
         named = CatalogueResults(layers, tuple(_run(console, jobs, workers)))
