@@ -10,18 +10,22 @@ into runs, and nothing else.
 
 from __future__ import annotations
 
-from collections.abc import Hashable
+from collections.abc import Hashable, Mapping, Sequence
 from itertools import permutations, product
 
 from kvproof.conformance.scope import Scope
 from kvproof.conformance.world import World
 from kvproof.reference.observation import BlockState, StepState
+from kvproof.spec.vocabulary import Key
 
 Contents = tuple[tuple[int, ...] | None, ...]
 """The tokens of the prefix that a block holds after each step from the last committed one on, None for nothing."""
 
 Ends = tuple[tuple[int, bool], ...]
 """The places of the queued copies that a block is an end of, and of which it is the destination."""
+
+Ranks = tuple[int, ...]
+"""A block's places among the holders of its keys, in the order of the keys; only of keys that have several holders."""
 
 
 class Canonicalizer:
@@ -47,30 +51,28 @@ class Canonicalizer:
     def form(self, world: World) -> Hashable:
         """The canonical form. What the consumer knows belongs to it: misleading events make a state of their own."""
         state = world.state
-        ends = _ends(state.steps)
+        ends, ranks = _ends(state.steps), _ranks(state.index)
         numbers: list[list[int]] = [[]]  # the null block is always the same
         for block_id, block in enumerate(state.blocks[1:], 1):
             contents = [None if content is None else content.prefix.spelled for content in world.contents(block_id)]
-            numbers.append(self._number_block(block, tuple(contents), ends.get(block_id, ())))
+            places = (ends.get(block_id, ()), ranks.get(block_id, ()))
+            numbers.append(self._number_block(block, tuple(contents), places))
         steps = self._number_steps(state.steps)
-        ranks = self._ranks(world)
-        used = [block_id for block_id, block in enumerate(state.blocks) if block.ref_cnt]
+        used = [numbers[block_id] for block_id, block in enumerate(state.blocks) if block.ref_cnt]
+        free = [numbers[block_id] for block_id in state.free_queue]
         least = min(
-            (
-                steps[i],
-                tuple([(numbers[b][i], ranks.get(b, ())) for b in state.free_queue]),
-                tuple(sorted([(numbers[b][i], ranks.get(b, ())) for b in used])),
-            )
+            (steps[i], tuple([number[i] for number in free]), tuple(sorted([number[i] for number in used])))
             for i in range(len(self._orders))
         )
         return least, frozenset(world.mirror.resident.items())
 
-    def _number_block(self, block: BlockState, contents: Contents, ends: Ends) -> list[int]:
+    def _number_block(self, block: BlockState, contents: Contents, places: tuple[Ends, Ranks]) -> list[int]:
         """The number of what a block is, for each order of the requests."""
-        key = (block, contents, ends)
+        key = (block, contents, places)
         found = self._known.get(key)
         if found is None:
-            found = [self._number((*_what(block, order), ends, *self._held(block, contents))) for order in self._orders]
+            held = self._held(block, contents)
+            found = [self._number((*_what(block, order), *places, *held)) for order in self._orders]
             self._known[key] = found
         return found
 
@@ -100,14 +102,6 @@ class Canonicalizer:
         # What the block held before it was allocated is nobody's any more.
         return identity, (None,) * block.age + contents[block.age :]
 
-    def _ranks(self, world: World) -> dict[int, tuple[int, ...]]:
-        """Each block's place among the holders of each key that has several; it decides what lookup returns."""
-        ranks: dict[int, tuple[int, ...]] = {}
-        for key in sorted(key for key, blocks in world.state.index.items() if len(blocks) > 1):
-            for rank, block_id in enumerate(world.state.index[key]):
-                ranks[block_id] = (*ranks.get(block_id, ()), rank)
-        return ranks
-
 
 def _ends(steps: StepState) -> dict[int, Ends]:
     """For each block the queued copies that it is an end of."""
@@ -116,6 +110,15 @@ def _ends(steps: StepState) -> dict[int, Ends]:
         ends[src] = (*ends.get(src, ()), (place, False))
         ends[dst] = (*ends.get(dst, ()), (place, True))
     return ends
+
+
+def _ranks(index: Mapping[Key, Sequence[int]]) -> dict[int, Ranks]:
+    """Each block's place among the holders of each key that has several; it decides what lookup returns."""
+    ranks: dict[int, Ranks] = {}
+    for key in sorted(key for key, blocks in index.items() if len(blocks) > 1):
+        for rank, block_id in enumerate(index[key]):
+            ranks[block_id] = (*ranks.get(block_id, ()), rank)
+    return ranks
 
 
 def _what(block: BlockState, order: dict[str, int]) -> tuple[Hashable, ...]:
