@@ -14,12 +14,9 @@ from collections.abc import Hashable, Mapping, Sequence
 from itertools import permutations, product
 
 from kvproof.conformance.scope import Scope
-from kvproof.conformance.world import World
+from kvproof.conformance.world import Texts, World
 from kvproof.reference.observation import BlockState, StepState
 from kvproof.spec.vocabulary import Key
-
-Contents = tuple[tuple[int, ...] | None, ...]
-"""The tokens of the prefix that a block holds after each step from the last committed one on, None for nothing."""
 
 Ends = tuple[tuple[int, bool], ...]
 """The places of the queued copies that a block is an end of, and of which it is the destination."""
@@ -53,10 +50,9 @@ class Canonicalizer:
         state = world.state
         ends, ranks = _ends(state.steps), _ranks(state.index)
         numbers: list[list[int]] = [[]]  # the null block is always the same
-        for block_id, block in enumerate(state.blocks[1:], 1):
-            contents = [None if content is None else content.prefix.spelled for content in world.contents(block_id)]
+        for block_id, text in enumerate(world.texts()[1:], 1):
             places = (ends.get(block_id, ()), ranks.get(block_id, ()))
-            numbers.append(self._number_block(block, tuple(contents), places))
+            numbers.append(self._number_block(state.blocks[block_id], text, places))
         steps = self._number_steps(state.steps)
         used = [numbers[block_id] for block_id, block in enumerate(state.blocks) if block.ref_cnt]
         free = [numbers[block_id] for block_id in state.free_queue]
@@ -66,12 +62,12 @@ class Canonicalizer:
         )
         return least, frozenset(world.mirror.resident.items())
 
-    def _number_block(self, block: BlockState, contents: Contents, places: tuple[Ends, Ranks]) -> list[int]:
+    def _number_block(self, block: BlockState, texts: Texts, places: tuple[Ends, Ranks]) -> list[int]:
         """The number of what a block is, for each order of the requests."""
-        key = (block, contents, places)
+        key = (block, texts, places)
         found = self._known.get(key)
         if found is None:
-            held = self._held(block, contents)
+            held = self._held(block, texts)
             found = [self._number((*_what(block, order), *places, *held)) for order in self._orders]
             self._known[key] = found
         return found
@@ -88,7 +84,7 @@ class Canonicalizer:
     def _number(self, what: Hashable) -> int:
         return self._numbers.setdefault(what, len(self._numbers))
 
-    def _held(self, block: BlockState, contents: Contents) -> tuple[Hashable, ...]:
+    def _held(self, block: BlockState, texts: Texts) -> tuple[Hashable, ...]:
         """Identity and contents of a block, as far as they can matter."""
         identity = (block.group, block.slot)
         if not block.entries and (block.ref_cnt == 0 or self._one_slot):
@@ -100,7 +96,7 @@ class Canonicalizer:
             # A block that has neither keys nor a writer gets no key before it is allocated again.
             return identity, None
         # What the block held before it was allocated is nobody's any more.
-        return identity, (None,) * block.age + contents[block.age :]
+        return identity, (None,) * block.age + texts[block.age :]
 
 
 def _ends(steps: StepState) -> dict[int, Ends]:

@@ -31,9 +31,6 @@ from kvproof.conformance.world import World
 from kvproof.reference.observation import BlockState
 from kvproof.spec.vocabulary import NULL_BLOCK, CommitMode
 
-Seen = tuple[BlockState, tuple[Hashable, ...]]
-"""What decides about operations on a block: its observed state, and the tokens that it holds after each open step."""
-
 
 class EnabledOperations:
     """What is legal and defined in a world of one scope; questions and drains change nothing and are left out.
@@ -68,7 +65,7 @@ class EnabledOperations:
 
     def of(self, world: World) -> list[Operation]:
         """The enabled operations, in a fixed order."""
-        seen = [self._seen(world, block_id) for block_id in range(len(world.state.blocks))]
+        seen = [(self._own(block), text) for block, text in zip(world.state.blocks, world.texts(), strict=True)]
         steps = self._steps(world) if self._has_steps else None
         found = _judge(world, self._elsewhere)
         if self._has_steps:
@@ -85,14 +82,11 @@ class EnabledOperations:
         chosen: list[Operation] = [BeginStep()] if open_steps < self._scope.in_flight else []
         return chosen + ([Commit(world.begun - open_steps + 1)] if open_steps else [])
 
-    def _seen(self, world: World, block_id: int) -> Seen:
+    def _own(self, block: BlockState) -> BlockState:
         """Holders that are no part of the scope are the pool's own copies; what they are called does not matter."""
-        block = world.state.blocks[block_id]
-        if self._has_steps and not all(name in self._holders for name, _ in block.holders):
-            own = tuple(holder for holder in block.holders if holder[0] in self._holders)
-            block = block._replace(holders=own)
-        held = world.contents(block_id)
-        return block, tuple([None if content is None else content.prefix.spelled for content in held])
+        if not self._has_steps or all(name in self._holders for name, _ in block.holders):
+            return block
+        return block._replace(holders=tuple(holder for holder in block.holders if holder[0] in self._holders))
 
     def _steps(self, world: World) -> Hashable:
         """What open steps decide about operations on blocks."""

@@ -40,6 +40,9 @@ from kvproof.reference.ghost import Content
 from kvproof.spec.errors import InvalidArgument
 from kvproof.spec.vocabulary import ExtraKey, ExtraKeySource, Key, PoolConfig
 
+Texts = tuple[tuple[int, ...] | None, ...]
+"""The tokens of the prefix that a block holds after each step from the last committed one on, None for nothing."""
+
 
 class World:
     """The reference with everything around it that an operation can name.
@@ -83,6 +86,16 @@ class World:
         committed = self.pool.last_committed_step
         steps = range(committed, committed + self.state.steps.open + 1)
         return tuple([self.ghost.content_after(block_id, step) for step in steps])
+
+    def texts(self) -> list[Texts]:
+        """For each block the tokens of the prefixes that it holds, one for each step like `contents`."""
+        if not self.state.steps.open:
+            held = map(self.ghost.content, range(self.config.num_blocks))
+            return [(None if content is None else content.prefix.spelled,) for content in held]
+        return [
+            tuple([None if content is None else content.prefix.spelled for content in self.contents(block_id)])
+            for block_id in range(self.config.num_blocks)
+        ]
 
     def apply(self, operation: Operation) -> object:
         """Run one operation, observe, and fold the events that it added; a typed error propagates."""
