@@ -21,6 +21,7 @@ from kvproof.conformance.operations import (
     Evict,
     Free,
     KeyRef,
+    Move,
     Operation,
     Rollback,
     Touch,
@@ -81,8 +82,8 @@ def test_three_blocks_two_nested_keys_and_two_requests_are_explored_completely()
         (Scope(1, ("a",), 3), 15, 124),
         (Scope(1, ("a", "aa"), 2, commit=CommitMode.STEPS, in_flight=2), 4_353, 59_871),
         (Scope(1, ("a", "aa"), 2, GroupKind.RECURRENT, commit=CommitMode.STEPS, in_flight=2), 612, 6_593),
-        (Scope(2, ("a",), 1, commit=CommitMode.STEPS, in_flight=2), 8_508, 133_804),
-        (Scope(2, ("a",), 1, GroupKind.RECURRENT, commit=CommitMode.STEPS, in_flight=2), 8_508, 128_460),
+        (Scope(2, ("a",), 1, commit=CommitMode.STEPS, in_flight=2), 8_533, 134_002),
+        (Scope(2, ("a",), 1, GroupKind.RECURRENT, commit=CommitMode.STEPS, in_flight=2), 8_533, 128_644),
         (Scope(2, ("a",), 1, residency=Residency.PER_COPY, commit=CommitMode.STEPS), 912, 12_571),
         (Scope(1, ("a", "aa"), 2, block_size=3, commit=CommitMode.STEPS), 511, 6_015),
     ],
@@ -372,6 +373,16 @@ def test_what_a_commit_or_a_rollback_would_change_makes_a_state(more: list[Opera
         CacheFullBlocks("r1", (1,), 0, 1, 0),
     ]
     assert canonicalizer.form(after(scope, *reserved)) != canonicalizer.form(after(scope, *reserved, *more))
+
+
+def test_who_holds_the_ends_of_a_copy_makes_a_state() -> None:
+    canonicalizer = Canonicalizer(COPIES)
+    start: list[Operation] = [BeginStep(), Allocate("r1", 1), Write("r1", 1, 1, 0), CachePartialBlock("r1", 1, 1, 0)]
+    start += [Commit(1), BeginStep(), Allocate("copy:1", 1), Touch("copy:1", 1, KeyRef("r1", 0, 1))]
+    again: list[Operation] = [BeginStep(), Copy("copy:1", 1, 2)]  # so that the pool has references in both states
+    copied = after(COPIES, *start, Evict((1,)), Copy("copy:1", 1, 2), *again)
+    moved = after(COPIES, *start, Move(1, 2), Evict((2,)), *again)
+    assert canonicalizer.form(copied) != canonicalizer.form(moved)
 
 
 def test_what_a_block_held_before_the_open_steps_makes_a_state() -> None:

@@ -73,11 +73,10 @@ class Canonicalizer:
         return found
 
     def _number_steps(self, steps: StepState) -> list[int]:
-        """The number of what the steps are, for each order of the requests. Copies are told by their ends."""
+        """The number of what the steps are, for each order of the requests; of copies blocks know the ends."""
         found = self._known.get(steps)
         if found is None:
-            copies = tuple([ahead for ahead, *_ in steps.copies])
-            found = [self._number((steps.open, copies, *_relations(steps, order))) for order in self._orders]
+            found = [self._number((steps.open, *_relations(steps, order))) for order in self._orders]
             self._known[steps] = found
         return found
 
@@ -129,7 +128,8 @@ def _what(block: BlockState, order: dict[str, int]) -> tuple[Hashable, ...]:
 
 
 def _relations(steps: StepState, order: dict[str, int]) -> tuple[Hashable, ...]:
-    """Who depends on whom, and in which order requests came, with the requests numbered in this order."""
+    """Who depends on whom, who holds which copy, and in which order requests came, numbered in this order."""
+    copies = [(ahead, order.get(holder)) for ahead, _, _, holder in steps.copies]
     depends = sorted((order[reader], order[writer], ahead) for reader, writer, ahead in steps.depends)
     admitted = [(ahead, tuple([order[name] for name in names])) for ahead, names in steps.admitted]
-    return tuple(depends), tuple(admitted)
+    return tuple(depends), tuple(copies), tuple(admitted)
