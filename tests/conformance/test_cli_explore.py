@@ -8,13 +8,9 @@ from typer.testing import CliRunner
 from kvproof.conformance.cli import app
 from kvproof.conformance.commands import explore as command
 from kvproof.reference.event_log import EventLog
+from tests.terminal import squeezed
 
 run = CliRunner().invoke
-
-
-def squeezed(text: str) -> str:
-    """The words alone, without the terminal's boxes, colours and line breaks."""
-    return " ".join(re.sub(r"\x1b\[[0-9;]*m|[^\x20-\x7e\n]", " ", text).split())
 
 
 def test_a_complete_exploration_ends_with_0_and_says_how_much_was_visited() -> None:

@@ -15,13 +15,9 @@ from kvproof.spec.proofs import run as proofs
 from kvproof.spec.proofs.catalogue import MACHINE_MUTANTS
 from kvproof.spec.proofs.mutants import mutated
 from kvproof.spec.proofs.obligations import MACHINE, Prover
+from tests.terminal import squeezed
 
 Run = Callable[..., Any]
-
-
-def squeezed(text: str) -> str:
-    """The words alone, without the terminal's boxes, colours and line breaks."""
-    return " ".join(re.sub(r"\x1b\[[0-9;]*m|[━┃┏┓┗┛┡┩┳┻╇╈│─├┤┼┴└┘]", " ", text).split())
 
 
 @pytest.fixture

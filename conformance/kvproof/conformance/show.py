@@ -10,6 +10,7 @@ from rich.table import Table
 from kvproof.conformance.arguments import key_of
 from kvproof.conformance.findings import Violation
 from kvproof.conformance.operations import Operation, describe
+from kvproof.conformance.terminal import say
 from kvproof.conformance.world import World
 from kvproof.reference.observation import EntryState
 from kvproof.spec.vocabulary import NULL_BLOCK, Key
@@ -18,7 +19,7 @@ from kvproof.spec.vocabulary import NULL_BLOCK, Key
 def show_violation(console: Console, violation: Violation) -> None:
     """The reason, the trace, the states before and after its last operation."""
     console.print(f"[bold red]Violation:[/] after {len(violation.trace)} operations")
-    console.print(violation.reason, markup=False, highlight=False, soft_wrap=True)
+    say(console, violation.reason)
     console.print()
     show_trace(console, violation.trace)
     console.print()
@@ -29,7 +30,7 @@ def show_violation(console: Console, violation: Violation) -> None:
 def show_trace(console: Console, trace: Iterable[Operation]) -> None:
     """One operation a line."""
     for number, operation in enumerate(trace, 1):
-        console.print(f"{number:3}  {describe(operation)}", markup=False, highlight=False, soft_wrap=True)
+        say(console, f"{number:3}  {describe(operation)}")
 
 
 def state_table(world: World, title: str) -> Table:

@@ -11,6 +11,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
+from kvproof.conformance.terminal import say
 from kvproof.spec.machine.axioms import HASH_AXIOMS, IN_WORDS, OF_THE_ENGINE
 from kvproof.spec.machine.invariants import INVARIANTS
 from kvproof.spec.machine.theorems import theorems
@@ -49,13 +50,9 @@ def sentence_of(obligation: Obligation) -> str:
     )
 
 
-def _say(console: Console, text: str, style: str = "") -> None:
-    console.print(text, style=style, markup=False, highlight=False, soft_wrap=True)
-
-
 def _head(console: Console, text: str) -> None:
     console.print()
-    _say(console, text, "bold")
+    say(console, text, "bold")
 
 
 # The proofs
@@ -66,7 +63,7 @@ def _show_grid(console: Console, proofs: Sequence[Proof]) -> None:
     invariants = list(INVARIANTS)
     _head(console, "Invariants: they hold in a new pool, and every transition keeps them")
     for number, theorem in enumerate(invariants, 1):
-        _say(console, f"{number:2} {theorem:16} {sentence_of(Obligation('', theorem))}")
+        say(console, f"{number:2} {theorem:16} {sentence_of(Obligation('', theorem))}")
     console.print()
     table = Table(box=None, pad_edge=False)
     table.add_column("transition")
@@ -79,7 +76,7 @@ def _show_grid(console: Console, proofs: Sequence[Proof]) -> None:
         fives = [Text.assemble(*marks[i : i + 5]) for i in range(0, len(marks), 5)]
         table.add_row(row, Text(" ").join(fives), f"{sum(proof.seconds for proof in marked.values()):.2f}")
     console.print(table)
-    _say(console, LEGEND, "dim")
+    say(console, LEGEND, "dim")
 
 
 def _mark(proof: Proof | None) -> tuple[str, str]:
@@ -98,13 +95,13 @@ def _show_facts(console: Console, proofs: Sequence[Proof]) -> None:
                 said_of.setdefault(verdicts[obligation], []).append(transition)
         for verdict, transitions in said_of.items():
             mark, style = MARKS[verdict]
-            _say(console, f"{mark}  {theorem.clause:16} {', '.join(transitions)}: {theorem.sentence}", style)
+            say(console, f"{mark}  {theorem.clause:16} {', '.join(transitions)}: {theorem.sentence}", style)
 
 
 def _show_assumptions(console: Console) -> None:
     _head(console, "Assumed, not proved")
     for name, sentence in assumptions().items():
-        _say(console, f"  {name}: {sentence}")
+        say(console, f"  {name}: {sentence}")
 
 
 def assumptions() -> dict[str, str]:
@@ -120,19 +117,19 @@ def _show_vacuity(console: Console, report: Report) -> None:
     for situation in SITUATIONS:
         of_situation = [witness for witness in report.witnesses if witness.situation == situation.name]
         found = sum(witness.found for witness in of_situation)
-        _say(console, f"  {found} of {len(of_situation)} transitions can happen in: {situation.name}")
+        say(console, f"  {found} of {len(of_situation)} transitions can happen in: {situation.name}")
     rest = [d for d in report.dependences if d.obligation.transition not in REGISTERING]
     proved = sum(dependence.verdict is Verdict.PROVED for dependence in rest)
-    _say(
+    say(
         console,
         f"  {proved} of {len(rest)} obligations of transitions that register nothing need no axiom about hashes",
     )
     for axiom in HASH_AXIOMS:
         needed = ", ".join(map(str, report.needed(axiom))) or "nothing"
-        _say(console, f"  without {axiom!r} a counterexample breaks: {needed}")
+        say(console, f"  without {axiom!r} a counterexample breaks: {needed}")
     found = sum(refutation.found for refutation in report.refutations)
-    _say(console, f"  {found} of {len(report.refutations)} planted mutants are refuted by a counterexample")
-    _say(console, f"  {len(unbroken())} theorems are broken by no mutant")
+    say(console, f"  {found} of {len(report.refutations)} planted mutants are refuted by a counterexample")
+    say(console, f"  {len(unbroken())} theorems are broken by no mutant")
 
 
 # The outcome
@@ -142,14 +139,14 @@ def _show_outcome(console: Console, report: Report, timeout_s: float) -> None:
     console.print()
     complaints = report.complaints()
     for complaint in complaints:
-        _say(console, complaint)
+        say(console, complaint)
     count = f"{report.proved} of {len(report.proofs)} obligations"
     if not complaints:
-        _say(console, f"Proved: {count}, and none of it vacuous. {report.seconds:.0f} s", "bold green")
+        say(console, f"Proved: {count}, and none of it vacuous. {report.seconds:.0f} s", "bold green")
         return
-    _say(console, f"Not proved: {count} are, {len(complaints)} complaints. {report.seconds:.0f} s", "bold red")
+    say(console, f"Not proved: {count} are, {len(complaints)} complaints. {report.seconds:.0f} s", "bold red")
     if report.is_undecided():
-        _say(
+        say(
             console,
             f"z3 left something undecided; it had {timeout_s:g} s for each question. That proves nothing either way. A "
             f"slow or busy machine may be the reason: try `kvproof prove --timeout {max(1, timeout_s) * 6:g}`.",
@@ -203,13 +200,13 @@ def _named(obligation: Obligation) -> dict[str, object]:
 
 def show_mutant(console: Console, mutant: MachineMutant, found: Counterexample | None) -> None:
     """What the mutant changes, what that breaks, and how."""
-    _say(console, f"Mutant {mutant.name}", "bold")
+    say(console, f"Mutant {mutant.name}", "bold")
     console.print()
     source = transitions_file().read_text(encoding="utf-8")
     for line in _difference(source, patched(mutant, source)):
-        _say(console, line, {"+": "green", "-": "red"}.get(line[0], "dim"))
+        say(console, line, {"+": "green", "-": "red"}.get(line[0], "dim"))
     if found is None:
-        _say(console, "z3 finds no counterexample. If the machine is slow or busy, try a longer --timeout.", "bold red")
+        say(console, "z3 finds no counterexample. If the machine is slow or busy, try a longer --timeout.", "bold red")
     else:
         show_counterexample(console, found)
 
@@ -225,9 +222,9 @@ def show_counterexample(console: Console, found: Counterexample) -> None:
     obligation = found.obligation
     _head(console, f"{obligation} does not hold: {sentence_of(obligation)}")
     wrong = "what the transition does breaks this" if obligation.fact else "the state after breaks this one"
-    _say(console, f"The state before satisfies every invariant, {wrong}.")
+    say(console, f"The state before satisfies every invariant, {wrong}.")
     console.print()
-    _say(console, found.call, "bold")
+    say(console, found.call, "bold")
     table = Table("block", "", *COLUMNS)
     for row in found.rows:
         table.add_row(row.block, "before", *row.before, end_section=not any(row.changed))
@@ -235,13 +232,13 @@ def show_counterexample(console: Console, found: Counterexample) -> None:
             table.add_row("", "after", *_marked(row), end_section=True)
     console.print(table)
     for line in KEY:
-        _say(console, line, "dim")
+        say(console, line, "dim")
     console.print()
     for line in found.before:
-        _say(console, ("  " if line in found.after else "- ") + line)
+        say(console, ("  " if line in found.after else "- ") + line)
     for line in found.after:
         if line not in found.before:
-            _say(console, "+ " + line)
+            say(console, "+ " + line)
 
 
 KEY = (

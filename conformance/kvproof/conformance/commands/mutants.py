@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated
 
 import typer
 from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 from rich.table import Table
 
 from kvproof.conformance.mutation.catalogue import MUTANTS
@@ -27,6 +25,7 @@ from kvproof.conformance.mutation.report import (
 )
 from kvproof.conformance.mutation.run import complaints_about, run_jobs
 from kvproof.conformance.mutation.statements import all_statement_mutants, draw
+from kvproof.conformance.terminal import bar_of_jobs, did_you_mean, say
 
 NOTICED, NOT_NOTICED = 0, 1
 
@@ -99,8 +98,7 @@ def _chosen_mutants(names: list[str] | None) -> list[str]:
     known = [mutant.name for mutant in MUTANTS]
     for name in names or ():
         if name not in known:
-            close = difflib.get_close_matches(name, known, n=3)
-            hint = f"did you mean {', '.join(close)}?" if close else "the documentation lists them."
+            hint = did_you_mean(name, known, "the documentation lists them.")
             raise typer.BadParameter(f"there is no mutant {name}; {hint}")
     return [name for name in known if not names or name in names]
 
@@ -109,8 +107,7 @@ def _run(console: Console, jobs: Sequence[Job], workers: int) -> list[MutantResu
     """Run the jobs with a progress bar in a terminal, and a line for each result elsewhere."""
     if not console.is_terminal:
         return run_jobs(jobs, workers, lambda result: print(_line(result), flush=True))
-    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
-    with Progress(*columns, console=console, transient=True) as progress:
+    with bar_of_jobs(console) as progress:
         bar = progress.add_task("mutants", total=len(jobs))
         return run_jobs(jobs, workers, lambda result: progress.update(bar, advance=1, description=result.mutant[:40]))
 
@@ -130,7 +127,8 @@ def _show_catalogue(console: Console, run: CatalogueResults) -> bool:
         table.add_row(mutant.name, ", ".join(mutant.clauses), mutant.fault, *cells)
     console.print(table)
     complaints = [f"{result.mutant}: {text}" for result in run.results for text in complaints_about(result)]
-    _print_all(console, complaints)
+    for complaint in complaints:
+        say(console, complaint)
     console.print(f"{len(run.results)} mutants, {len(complaints)} complaints", highlight=False)
     return bool(complaints)
 
@@ -151,7 +149,7 @@ def _show_statements(console: Console, run: StatementResults) -> bool:
     for mutant, result in zip(run.drawn, run.results, strict=True):
         if result.error or not result.killed:
             why = result.error or explanation_of(mutant, survivors) or "not explained in survivors.toml"
-            _print_all(console, [f"{mutant.name}: {mutant.kind} {mutant.text[:80]!r}: {why}"])
+            say(console, f"{mutant.name}: {mutant.kind} {mutant.text[:80]!r}: {why}")
     noticed = sum(result.killed for result in run.results)
     console.print(f"{noticed} of {len(run.results)} statement mutants were noticed", highlight=False)
     return bool(unexplained(run, survivors)) or any(result.error for result in run.results)
@@ -160,8 +158,3 @@ def _show_statements(console: Console, run: StatementResults) -> bool:
 def _save(run: CatalogueResults | StatementResults, file: Path | None) -> None:
     if file is not None:
         save(run, file)
-
-
-def _print_all(console: Console, lines: Sequence[str]) -> None:
-    for line in lines:
-        console.print(line, markup=False, highlight=False, soft_wrap=True)

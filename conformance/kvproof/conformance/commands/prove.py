@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 import json
 import os
 import time
@@ -12,7 +11,8 @@ from typing import Annotated
 
 import typer
 from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+
+from kvproof.conformance.terminal import bar_of_jobs, did_you_mean
 
 NOT_PROVED, USAGE, NO_SOLVER = 1, 2, 3
 """Exit codes; 0 says that everything is proved, and that it says something."""
@@ -93,16 +93,12 @@ def _show_mutant(name: str, timeout: float) -> None:
 
     known = {mutant.name: mutant for mutant in MACHINE_MUTANTS}
     if name not in known:
-        close = difflib.get_close_matches(name, known, n=3)
-        raise typer.BadParameter(f"there is no mutant {name}; {_hint(close, list(known))}")
+        hint = did_you_mean(name, known, f"there are {', '.join(known)}")
+        raise typer.BadParameter(f"there is no mutant {name}; {hint}")
     found = find(known[name].breaks, mutated(known[name]), timeout)
     show_mutant(Console(), known[name], found)
     if found is None:
         raise typer.Exit(NOT_PROVED)
-
-
-def _hint(close: list[str], known: list[str]) -> str:
-    return f"did you mean {', '.join(close)}?" if close else f"there are {', '.join(known)}"
 
 
 class _Progress:
@@ -111,8 +107,7 @@ class _Progress:
     def __init__(self, console: Console, jobs: int) -> None:
         self._console, self._jobs = console, jobs
         self._start = self._told = time.monotonic()
-        columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
-        self._bar = Progress(*columns, console=console, transient=True, disable=not console.is_terminal)
+        self._bar = bar_of_jobs(console)
         self._task = self._bar.add_task("proving", total=jobs)
 
     def __enter__(self) -> _Progress:

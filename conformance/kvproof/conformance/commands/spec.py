@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 import json
 from typing import Annotated
 
@@ -11,6 +10,7 @@ from rich.console import Console
 from rich.markdown import Markdown
 
 from kvproof.conformance.evidence import Evidence, shipped
+from kvproof.conformance.terminal import did_you_mean, say
 from kvproof.spec.clauses import Clause, clauses
 
 
@@ -51,8 +51,7 @@ def _matching(name: str | None) -> list[Clause]:
         return [known[wanted]]
     if chosen := [clause for clause_id, clause in known.items() if clause_id.startswith(wanted)]:
         return chosen
-    close = difflib.get_close_matches(wanted, known, n=3)
-    hint = f"did you mean {', '.join(close)}?" if close else "`kvproof spec` lists all clauses."
+    hint = did_you_mean(wanted, known, "`kvproof spec` lists all clauses.")
     raise typer.BadParameter(f"there is no clause {name}; {hint}")
 
 
@@ -89,4 +88,4 @@ def _show(clause: Clause, evidence: Evidence) -> None:
         if names:
             console.print(f"\n[bold]{title}[/bold]")
             for entry in names:
-                console.print(f"  {entry}", highlight=False, markup=False, soft_wrap=True)
+                say(console, f"  {entry}")

@@ -16,8 +16,10 @@ from kvproof.conformance.operations import (
     Commit,
     Move,
     Write,
+    describe,
 )
 from kvproof.conformance.scope import Scope
+from kvproof.conformance.terminal import say
 from kvproof.conformance.tie.lockstep import TieReport, tie_scope, tie_trace, tie_walk
 from kvproof.conformance.tie.situations import SITUATIONS
 from kvproof.spec.vocabulary import CommitMode, GroupConfig, GroupKind, PoolConfig, Residency
@@ -73,10 +75,7 @@ def tie() -> None:
     """
     console, total = Console(), TieReport()
     for scope in SCOPES:
-        with console.status(scope.describe()):
-            report = tie_scope(scope)
-        _tell(console, scope.describe(), report)
-        total.add(report)
+        total.add(_tie_scope(console, scope))
     for seed in range(WALKS):
         total.add(report := tie_walk(seed, STEPS_OF_A_WALK))
         if report.disagreement is not None:
@@ -87,18 +86,29 @@ def tie() -> None:
     if total.disagreement is not None:
         raise typer.Exit(DISAGREED)
     if missing := total.missing(SITUATIONS):
-        console.print("never met: " + "; ".join(missing), soft_wrap=True)
+        say(console, "never met: " + "; ".join(missing))
         raise typer.Exit(NOT_ALL_MET)
     console.print(f"The two agree on {total.operations:,} operations, {total.allowed:,} of them allowed.")
 
 
+def _tie_scope(console: Console, scope: Scope) -> TieReport:
+    with console.status(scope.describe()) as status:
+        report = tie_scope(scope, progress=lambda so_far: status.update(_counts(scope.describe(), so_far)))
+    _tell(console, scope.describe(), report)
+    return report
+
+
 def _tell(console: Console, what: str, report: TieReport) -> None:
-    counts = f"{report.states:,} states, {report.operations:,} operations, {report.allowed:,} allowed"
-    console.print(f"{what}: {counts}, {report.seconds:.1f} s", highlight=False, soft_wrap=True)
+    say(console, _counts(what, report))
     if report.disagreement is not None:
-        console.print(f"they disagree on {report.disagreement.operation}", soft_wrap=True, markup=False)
+        say(console, f"they disagree on {describe(report.disagreement.operation)}")
         for reason in report.disagreement.reasons:
-            console.print(f"  {reason}", soft_wrap=True, markup=False)
+            say(console, f"  {reason}")
+
+
+def _counts(what: str, report: TieReport) -> str:
+    counts = f"{report.states:,} states, {report.operations:,} operations, {report.allowed:,} allowed"
+    return f"{what}: {counts}, {report.seconds:.1f} s"
 
 
 def _coverage(met: Counter[str]) -> Table:
