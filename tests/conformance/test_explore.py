@@ -39,6 +39,7 @@ from kvproof.reference.index import CachedBlockIndex
 from kvproof.reference.steps import StepLedger
 from kvproof.spec.errors import NotCached
 from kvproof.spec.vocabulary import CommitMode, GroupKind, Key, Residency
+from tests.broken_pools import DROP_KEYS, keep_the_last_key
 
 STANDARD = Scope(blocks=3, keys=("a", "aa"), refs=2)
 TINY = Scope(blocks=2, keys=("a", "aa"), refs=2)
@@ -117,14 +118,7 @@ def test_progress_is_reported_and_ends_with_the_result() -> None:
 # Broken pools are found, and the trace is short
 
 
-DROP_KEYS = BlockPool._drop_keys
 TOUCH = BlockPool.touch
-
-
-def keep_the_last_key(self: BlockPool, block_id: int, keys: Iterable[Key] | None = None) -> None:
-    """Like `_drop_keys`, but where several keys go the last one is forgotten."""
-    chosen = list(self._index.keys_of(block_id) if keys is None else keys)
-    DROP_KEYS(self, block_id, chosen[:-1] if len(chosen) > 1 else chosen)
 
 
 def test_a_pool_that_forgets_to_drop_one_key_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -217,6 +211,15 @@ def test_a_pool_that_serves_a_moved_key_before_the_copy_is_done_is_found(monkeyp
     assert violation is not None
     assert "INV-" in violation.reason
     assert name_of(violation.trace[-1]) == "move"
+
+
+def test_a_pool_that_is_out_of_order_from_the_beginning_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(BlockPool, "num_free", 0)
+    found = explore(TINY)
+    assert found.violation is not None
+    assert not found.complete
+    assert found.violation.reason.startswith("INV-QUEUE-2")
+    assert found.violation.trace == TINY.arrivals
 
 
 # What is enabled

@@ -1,7 +1,6 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable
 
 import pytest
 
@@ -9,7 +8,8 @@ from kvproof.conformance.operations import name_of
 from kvproof.conformance.walk import Walk, walk
 from kvproof.conformance.world import replay
 from kvproof.reference import BlockPool
-from kvproof.spec.vocabulary import CommitMode, GroupKind, HolderMode, Key, Residency
+from kvproof.spec.vocabulary import CommitMode, GroupKind, HolderMode, Residency
+from tests.broken_pools import keep_the_last_key
 
 
 @pytest.fixture(scope="module")
@@ -52,13 +52,7 @@ def test_a_seed_gives_the_same_walk_every_time(walks: list[Walk]) -> None:
 
 
 def test_a_broken_pool_is_found_and_the_trace_leads_there(monkeypatch: pytest.MonkeyPatch) -> None:
-    drop_keys = BlockPool._drop_keys
-
-    def forget_one(self: BlockPool, block_id: int, keys: Iterable[Key] | None = None) -> None:
-        chosen = list(self._index.keys_of(block_id) if keys is None else keys)
-        drop_keys(self, block_id, chosen[:-1] if len(chosen) > 1 else chosen)
-
-    monkeypatch.setattr(BlockPool, "_drop_keys", forget_one)
+    monkeypatch.setattr(BlockPool, "_drop_keys", keep_the_last_key)
     found = next(done for done in (walk(seed, 400) for seed in range(60)) if done.violation)
     assert found.violation is not None
     assert found.steps == len(found.violation.trace)

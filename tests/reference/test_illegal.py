@@ -8,6 +8,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
+from kvproof.conformance.attempts import snapshot
 from kvproof.conformance.illegal import JUNK
 from kvproof.conformance.operations import (
     AddRequest,
@@ -24,7 +25,6 @@ from kvproof.conformance.operations import (
     Touch,
     Write,
 )
-from kvproof.conformance.stateful import snapshot
 from kvproof.conformance.world import World, replay
 from kvproof.reference import BlockPool, PrefixHasher, Request
 from kvproof.spec.errors import ConcurrentUse, PoolError

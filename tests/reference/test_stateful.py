@@ -1,7 +1,6 @@
 from __future__ import annotations
 
 import unittest
-from collections.abc import Iterable
 
 import pytest
 from hypothesis import Phase, settings
@@ -11,7 +10,8 @@ from kvproof.conformance.scope import Scope
 from kvproof.conformance.stateful import pool_machine
 from kvproof.reference import BlockPool
 from kvproof.spec.errors import OutOfBlocks, StillReferenced
-from kvproof.spec.vocabulary import CommitMode, GroupKind, Key, Residency
+from kvproof.spec.vocabulary import CommitMode, GroupKind, Residency
+from tests.broken_pools import keep_the_last_key
 
 
 def case(scope: Scope) -> type[unittest.TestCase]:
@@ -39,13 +39,7 @@ def run_machine(scope: Scope) -> None:
 
 
 def test_the_machine_finds_a_pool_that_keeps_a_key_too_long(monkeypatch: pytest.MonkeyPatch) -> None:
-    drop_keys = BlockPool._drop_keys
-
-    def forget_one(self: BlockPool, block_id: int, keys: Iterable[Key] | None = None) -> None:
-        chosen = list(self._index.keys_of(block_id) if keys is None else keys)
-        drop_keys(self, block_id, chosen[:-1] if len(chosen) > 1 else chosen)
-
-    monkeypatch.setattr(BlockPool, "_drop_keys", forget_one)
+    monkeypatch.setattr(BlockPool, "_drop_keys", keep_the_last_key)
     with pytest.raises(Exception, match=r"INV-|EVENT-"):
         run_machine(Scope(2, ("a", "aa"), 1, block_size=3))
 

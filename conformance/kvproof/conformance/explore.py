@@ -61,20 +61,31 @@ class _Explorer:
 
     def run(self) -> Exploration:
         found, start = self.found, self.found.scope.start()
-        self.seen.add(self.canonicalizer.form(start))
-        self._add(start, 0)
+        reason = self._arrive(start, 0)
+        if reason is not None:
+            found.violation = Violation(reason, found.scope.arrivals, start, start)
         while self.queue and not found.violation and self._in_time():
             self._visit(*self.queue.popleft())
         found.complete = not self.queue and not found.violation
         self._report()
         return found
 
-    def _add(self, world: World, depth: int) -> None:
-        """A state that was not seen before: check it, and visit it later."""
-        world.check()
+    def _arrive(self, world: World, depth: int, way: tuple[int, Operation] | None = None) -> str | None:
+        """If the state was not seen before, check it and visit it later; what is wrong with it."""
+        try:
+            form = self.canonicalizer.form(world)
+            if form in self.seen:
+                return None
+            world.check()
+        except Exception as error:  # a broken pool may fail in any way, and each is a finding
+            return reason_of(error)
+        self.seen.add(form)
         self.queue.append((self.found.states, depth, world))
         self.found.states += 1
         self.found.depth = depth
+        if way is not None:
+            self.reached_by.append(way)
+        return None
 
     def _visit(self, number: int, depth: int, world: World) -> None:
         """Run all that is enabled in a state."""
@@ -93,14 +104,9 @@ class _Explorer:
         self.found.coverage[label(operation)] += 1
         try:
             world.apply(operation)
-            form = self.canonicalizer.form(world)
-            if form not in self.seen:
-                self.seen.add(form)
-                self.reached_by.append((number, operation))
-                self._add(world, depth + 1)
-        except Exception as error:  # a broken pool may fail in any way, and each is a finding
+        except Exception as error:
             return reason_of(error)
-        return None
+        return self._arrive(world, depth + 1, (number, operation))
 
     def _trace(self, number: int) -> list[Operation]:
         """A shortest way from the first state to state `number`."""

@@ -9,8 +9,7 @@ from random import Random
 from kvproof.conformance.findings import Violation, label, reason_of
 from kvproof.conformance.operations import Operation
 from kvproof.conformance.preconditions import violations
-from kvproof.conformance.proposals import Proposer
-from kvproof.conformance.step_proposals import StepProposer
+from kvproof.conformance.step_proposals import proposer_for
 from kvproof.conformance.undefined import undefined
 from kvproof.conformance.world import World, replay
 from kvproof.spec.vocabulary import CommitMode, GroupConfig, GroupKind, HolderMode, PoolConfig, Residency
@@ -35,7 +34,7 @@ def walk(seed: int, steps: int, config: PoolConfig | None = None) -> Walk:
     random = Random(seed)
     config = random_config(random) if config is None else config
     world = World(config)
-    proposer = (StepProposer if config.commit is CommitMode.STEPS else Proposer)(world, random)
+    proposer = proposer_for(world, random)
     done = Walk(world, seed)
     trace: list[Operation] = []
     while done.steps < steps and not done.violation:

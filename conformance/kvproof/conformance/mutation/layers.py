@@ -58,10 +58,10 @@ def clause_layer(claimed: tuple[str, ...] | None) -> LayerResult:
 
 
 def explorations() -> Iterator[_Part]:
-    """All states of a few tiny scopes: both sorts of groups, nested keys, two readers, two slots, both residencies."""
+    """All states of a few tiny scopes: both sorts of groups, nested keys, readers, slots, both residencies, steps."""
     from kvproof.conformance.explore import explore
     from kvproof.conformance.scope import Scope
-    from kvproof.spec.vocabulary import GroupKind, Residency
+    from kvproof.spec.vocabulary import CommitMode, GroupKind, Residency
 
     for scope in (
         Scope(2, ("a", "aa"), 1),
@@ -69,8 +69,9 @@ def explorations() -> Iterator[_Part]:
         Scope(2, ("a", "aa"), 1, block_size=1),
         Scope(1, ("a", "aa"), 2),
         Scope(2, ("a", "aa"), 2, GroupKind.RECURRENT, residency=Residency.PER_COPY),
+        Scope(1, ("a", "aa"), 2, commit=CommitMode.STEPS),
+        Scope(2, ("a",), 1, commit=CommitMode.STEPS),
     ):
-        scope.start().check()  # the explorer takes for granted that it starts in order
         found = explore(scope)
         yield _Part(found.transitions, found.violation.reason if found.violation else None)
 
@@ -88,13 +89,15 @@ def near_misses() -> Iterator[_Part]:
     """Random states, and in each of them operations that have to be refused and change nothing."""
     from kvproof.conformance.mutation.near_misses import attempts_in_a_large_pool, attempts_in_a_scope
     from kvproof.conformance.scope import Scope
-    from kvproof.spec.vocabulary import GroupKind
+    from kvproof.spec.vocabulary import CommitMode, GroupKind
 
     scopes = (
         Scope(3, ("a", "aa"), 2),
         Scope(3, ("a", "aa"), 2, GroupKind.RECURRENT),
         Scope(3, ("a", "aa", "b"), 2),
         Scope(3, ("a", "aa", "ab"), 2, block_size=1),
+        Scope(3, ("a", "aa"), 2, commit=CommitMode.STEPS, in_flight=2),
+        Scope(3, ("a", "aa"), 2, GroupKind.RECURRENT, commit=CommitMode.STEPS, in_flight=2),
     )
     for seed, scope in enumerate(scopes):
         tried = attempts_in_a_scope(scope, seed, NEAR_MISS_STEPS, NEAR_MISSES_PER_STEP)
@@ -133,10 +136,11 @@ def junk() -> Iterator[_Part]:
 def state_machines() -> Iterator[_Part]:
     """Hypothesis state machines: legal and illegal operations as hypothesis thinks best; a step is an example."""
     from kvproof.conformance.scope import Scope
-    from kvproof.spec.vocabulary import GroupKind
+    from kvproof.spec.vocabulary import CommitMode, GroupKind
 
     for kind in (GroupKind.FULL_ATTENTION, GroupKind.RECURRENT):
         yield _run_machine(Scope(2, ("a", "aa"), 2, kind))
+        yield _run_machine(Scope(2, ("a", "aa"), 2, kind, commit=CommitMode.STEPS, in_flight=2))
 
 
 def _run_machine(scope: Scope) -> _Part:

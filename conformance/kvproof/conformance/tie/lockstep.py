@@ -13,9 +13,8 @@ from kvproof.conformance.canonical import Canonicalizer
 from kvproof.conformance.enabled import EnabledOperations
 from kvproof.conformance.operations import Append, Operation
 from kvproof.conformance.preconditions import violations
-from kvproof.conformance.proposals import Proposer
 from kvproof.conformance.scope import Scope
-from kvproof.conformance.step_proposals import StepProposer
+from kvproof.conformance.step_proposals import StepProposer, proposer_for
 from kvproof.conformance.tie.abstraction import Universe, abstract, tabulate, universe_of
 from kvproof.conformance.tie.comparison import differences
 from kvproof.conformance.tie.folding import MACHINE, TRANSITIONS_OF, Machine, Refused, appended, copy_name, fold
@@ -174,7 +173,7 @@ def tie_walk(seed: int, steps: int, machine: Machine = MACHINE) -> TieReport:
     random = Random(seed)
     world = World(_small_config(random))
     report, start = TieReport(states=1), time.perf_counter()
-    proposer = (StepProposer if world.config.commit is CommitMode.STEPS else Proposer)(world, random)
+    proposer = proposer_for(world, random)
     proposer.longest = LONGEST_TEXT
     while report.operations < steps and report.disagreement is None:
         operation = proposer.draw()
