@@ -1,15 +1,15 @@
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 
 import pytest
 
 from kvproof.spec.vocabulary import CommitMode
-from tests.clauses.rig import Rig
+from tests.clauses.rig import MakeRig, Rig
 
 
 @pytest.fixture
-def new_rig() -> Iterator[Callable[..., Rig]]:
+def new_rig() -> Iterator[MakeRig]:
     """Makes rigs; when the test is over, every rig's invariants are checked."""
     made: list[Rig] = []
 
@@ -23,7 +23,7 @@ def new_rig() -> Iterator[Callable[..., Rig]]:
 
 
 @pytest.fixture
-def in_step(new_rig: Callable[..., Rig]) -> Callable[..., Rig]:
+def in_step(new_rig: MakeRig) -> MakeRig:
     """Makes rigs whose keys are published with the commit of their step; step 1 is open."""
 
     def make(*args: object, **kwargs: object) -> Rig:
@@ -35,6 +35,6 @@ def in_step(new_rig: Callable[..., Rig]) -> Callable[..., Rig]:
 
 
 @pytest.fixture
-def rig(new_rig: Callable[..., Rig]) -> Rig:
+def rig(new_rig: MakeRig) -> Rig:
     """The default rig: blocks 0 to 3, h = 2, one attention group with B = 4."""
     return new_rig()

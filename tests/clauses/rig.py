@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 
 import pytest
@@ -104,6 +104,14 @@ class Rig:
         for step in steps:
             self.pool.commit(step)
 
+    def settle(self, request: Request, position: int) -> None:
+        """Commit step 1 with block 1 of the request and its key at this position; drain the event, begin step 2."""
+        self.take(request)
+        self.put(request, 1, position)
+        self.commit(1)
+        self.events()
+        self.begin()
+
     def attach(self, request: Request, block: int, position: int, group: int = 0) -> None:
         self.pool.attach(block, key(request, position, group), request.request_id)
 
@@ -187,6 +195,10 @@ class Rig:
         before = self.snapshot()
         yield
         assert self.snapshot() == before
+
+
+MakeRig = Callable[..., Rig]
+"""The fixtures `new_rig` and `in_step`: they take a rig's arguments."""
 
 
 def key(request: Request, position: int, group: int = 0) -> Key:

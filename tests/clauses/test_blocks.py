@@ -28,7 +28,18 @@ from kvproof.spec.vocabulary import (
     PoolConfig,
     Residency,
 )
-from tests.clauses.rig import ATTENTION, ATTENTION_KINDS, EVERY_KIND, RECURRENT, WIDE, WINDOW, Rig, key, removed
+from tests.clauses.rig import (
+    ATTENTION,
+    ATTENTION_KINDS,
+    EVERY_KIND,
+    RECURRENT,
+    WIDE,
+    WINDOW,
+    MakeRig,
+    Rig,
+    key,
+    removed,
+)
 
 CALLER = HolderMode.CALLER
 
@@ -108,7 +119,7 @@ def test_only_a_configuration_makes_a_pool(config: Any) -> None:
 
 
 @pytest.mark.clause("POOL-INIT-1")
-def test_a_new_pool_is_empty_and_queues_its_blocks_in_ascending_order(new_rig: Callable[..., Rig]) -> None:
+def test_a_new_pool_is_empty_and_queues_its_blocks_in_ascending_order(new_rig: MakeRig) -> None:
     rig = new_rig(blocks=5)
     state = rig.pool.observe()
     assert state.free_queue == (1, 2, 3, 4)
@@ -121,7 +132,7 @@ def test_a_new_pool_is_empty_and_queues_its_blocks_in_ascending_order(new_rig: C
 
 
 @pytest.mark.clause("POOL-INIT-1")
-def test_a_pool_of_the_null_block_alone_has_nothing_to_give(new_rig: Callable[..., Rig]) -> None:
+def test_a_pool_of_the_null_block_alone_has_nothing_to_give(new_rig: MakeRig) -> None:
     rig = new_rig(blocks=1)
     r1 = rig.request("r1")
     assert (rig.queue(), rig.take(r1, 0)) == ([], [])
@@ -133,7 +144,7 @@ def test_a_pool_of_the_null_block_alone_has_nothing_to_give(new_rig: Callable[..
 
 
 @pytest.mark.clause("POOL-NULL-1")
-def test_freeing_the_null_block_has_no_effect(new_rig: Callable[..., Rig]) -> None:
+def test_freeing_the_null_block_has_no_effect(new_rig: MakeRig) -> None:
     rig = new_rig()
     r1 = rig.request("r1")
     rig.take(r1, 3)
@@ -214,7 +225,7 @@ def test_a_holder_cannot_touch_a_block_twice_but_again_after_freeing_it(rig: Rig
 
 
 @pytest.mark.clause("POOL-HOLDER-2")
-def test_anonymous_references_are_only_counted(new_rig: Callable[..., Rig]) -> None:
+def test_anonymous_references_are_only_counted(new_rig: MakeRig) -> None:
     rig = new_rig(holders=CALLER)
     r1 = rig.request("r1")
     [block] = rig.fill(r1, 1)
@@ -226,7 +237,7 @@ def test_anonymous_references_are_only_counted(new_rig: Callable[..., Rig]) -> N
 
 
 @pytest.mark.clause("POOL-HOLDER-2")
-def test_with_anonymous_references_anybody_writes_registers_reads_and_copies(new_rig: Callable[..., Rig]) -> None:
+def test_with_anonymous_references_anybody_writes_registers_reads_and_copies(new_rig: MakeRig) -> None:
     rig = new_rig(holders=CALLER)
     r1, r2 = rig.request("r1"), rig.request("r2")
     block, other = rig.take(r1, 2)
@@ -247,10 +258,11 @@ def test_with_anonymous_references_anybody_writes_registers_reads_and_copies(new
         lambda pool, key: pool.free([1], "r1"),
         lambda pool, key: pool.copy(1, 2, "r1"),
         lambda pool, key: pool.read(1, "r1"),
+        lambda pool, key: pool.finish("r1", []),
     ],
 )
 def test_a_pool_with_anonymous_references_takes_no_holder_name(
-    new_rig: Callable[..., Rig], call: Callable[[BlockPool, bytes], object]
+    new_rig: MakeRig, call: Callable[[BlockPool, bytes], object]
 ) -> None:
     rig = new_rig(holders=CALLER)
     r1 = rig.request("r1")
@@ -319,7 +331,7 @@ def test_allocate_takes_the_first_blocks_of_the_queue_in_its_order(
 
 
 @pytest.mark.clause("POOL-ALLOC-2", "POOL-ALLOC-1")
-def test_a_reallocated_block_loses_all_its_keys(new_rig: Callable[..., Rig]) -> None:
+def test_a_reallocated_block_loses_all_its_keys(new_rig: MakeRig) -> None:
     rig = new_rig(WIDE, blocks=2)
     r1, r2 = rig.request("r1"), rig.request("r2")
     rig.take(r1)
@@ -336,7 +348,7 @@ def test_a_reallocated_block_loses_all_its_keys(new_rig: Callable[..., Rig]) -> 
 
 @pytest.mark.clause("POOL-ALLOC-2")
 @EVERY_KIND
-def test_no_key_outlives_the_block_of_any_group(new_rig: Callable[..., Rig], group: GroupConfig) -> None:
+def test_no_key_outlives_the_block_of_any_group(new_rig: MakeRig, group: GroupConfig) -> None:
     rig = new_rig(group)
     r1, r2 = rig.request("r1"), rig.request("r2")
     table = rig.fill(r1, 2)
@@ -348,7 +360,7 @@ def test_no_key_outlives_the_block_of_any_group(new_rig: Callable[..., Rig], gro
 
 
 @pytest.mark.clause("POOL-ALLOC-2")
-def test_blocks_one_to_three_all_free_and_block_one_with_two_keys(new_rig: Callable[..., Rig]) -> None:
+def test_blocks_one_to_three_all_free_and_block_one_with_two_keys(new_rig: MakeRig) -> None:
     rig = new_rig(WIDE)
     r0, r1 = rig.request("r0"), rig.request("r1")
     rig.take(r0, 3)
@@ -377,7 +389,7 @@ def test_allocate_takes_all_that_is_free_and_not_one_more(rig: Rig) -> None:
 
 
 @pytest.mark.clause("POOL-ALLOC-3")
-def test_a_failed_allocation_after_two_hits_leaves_references_and_queue_alone(new_rig: Callable[..., Rig]) -> None:
+def test_a_failed_allocation_after_two_hits_leaves_references_and_queue_alone(new_rig: MakeRig) -> None:
     rig = new_rig(blocks=6)
     r1, r2 = rig.request("r1"), rig.request("r2")
     table = rig.fill(r1, 2)
@@ -403,7 +415,7 @@ def test_a_negative_count_is_out_of_range_and_zero_takes_none(rig: Rig, n: int) 
 
 @pytest.mark.clause("POOL-ALLOC-4")
 @pytest.mark.parametrize("evicted", [False, True])
-def test_a_reallocated_block_may_become_any_slot_of_any_group(new_rig: Callable[..., Rig], evicted: bool) -> None:
+def test_a_reallocated_block_may_become_any_slot_of_any_group(new_rig: MakeRig, evicted: bool) -> None:
     rig = new_rig(ATTENTION, RECURRENT, blocks=2)
     r1, r2 = rig.request("r1"), rig.request("r2")
     rig.fill(r1, 1, group=0)
@@ -456,9 +468,7 @@ def test_a_block_freed_touched_and_freed_again_is_queued_once(rig: Rig) -> None:
 
 @pytest.mark.clause("POOL-TOUCH-2")
 @EVERY_KIND
-def test_a_block_reused_between_lookup_and_touch_is_not_handed_out(
-    new_rig: Callable[..., Rig], group: GroupConfig
-) -> None:
+def test_a_block_reused_between_lookup_and_touch_is_not_handed_out(new_rig: MakeRig, group: GroupConfig) -> None:
     rig = new_rig(group, blocks=2)
     r1, r2, r3 = rig.request("r1"), rig.request("r2", range(50, 58)), rig.request("r3")
     rig.fill(r1, 1)
@@ -472,7 +482,7 @@ def test_a_block_reused_between_lookup_and_touch_is_not_handed_out(
 
 
 @pytest.mark.clause("POOL-TOUCH-2")
-def test_a_key_of_another_block_or_group_is_not_cached_here(new_rig: Callable[..., Rig]) -> None:
+def test_a_key_of_another_block_or_group_is_not_cached_here(new_rig: MakeRig) -> None:
     rig = new_rig(ATTENTION, WINDOW)
     r1, r2 = rig.request("r1"), rig.request("r2")
     first, second = rig.fill(r1, 2)
@@ -484,7 +494,7 @@ def test_a_key_of_another_block_or_group_is_not_cached_here(new_rig: Callable[..
 
 @pytest.mark.clause("POOL-TOUCH-3", "POOL-TOUCH-1")
 @pytest.mark.parametrize("position", [2, 4, 6])
-def test_any_key_of_the_block_will_do_and_all_stay_as_they_are(new_rig: Callable[..., Rig], position: int) -> None:
+def test_any_key_of_the_block_will_do_and_all_stay_as_they_are(new_rig: MakeRig, position: int) -> None:
     rig = new_rig(WIDE)
     r1, r2 = rig.request("r1"), rig.request("r2")
     first, second = rig.take(r1, 2)
@@ -550,9 +560,7 @@ def test_freed_blocks_with_a_key_go_to_the_tail_in_the_order_given(rig: Rig) -> 
 
 @pytest.mark.clause("POOL-FREE-2", "POOL-FREE-3")
 @ATTENTION_KINDS
-def test_one_call_sorts_blocks_with_and_without_keys_to_both_ends(
-    new_rig: Callable[..., Rig], group: GroupConfig
-) -> None:
+def test_one_call_sorts_blocks_with_and_without_keys_to_both_ends(new_rig: MakeRig, group: GroupConfig) -> None:
     rig = new_rig(group, blocks=6)
     r1 = rig.request("r1")
     rig.take(r1, 4)
@@ -596,7 +604,7 @@ def test_a_second_free_of_a_block_that_another_holder_holds_is_refused(rig: Rig)
 
 
 @pytest.mark.clause("POOL-FREE-4", "POOL-HOLDER-2")
-def test_anonymous_references_are_released_as_often_as_there_are_any(new_rig: Callable[..., Rig]) -> None:
+def test_anonymous_references_are_released_as_often_as_there_are_any(new_rig: MakeRig) -> None:
     rig = new_rig(holders=CALLER)
     r1 = rig.request("r1")
     [block] = rig.fill(r1, 1)
@@ -614,7 +622,7 @@ def test_anonymous_references_are_released_as_often_as_there_are_any(new_rig: Ca
     [([1, 2, 1], [3, 2, 1]), ([1, 1, 2], [3, 1, 2]), ([2, 1, 1], [3, 2, 1]), ([1, 2], [3, 2])],
 )
 def test_a_repeated_block_with_a_key_takes_its_place_where_its_count_reaches_zero(
-    new_rig: Callable[..., Rig], given: list[int], queue: list[int]
+    new_rig: MakeRig, given: list[int], queue: list[int]
 ) -> None:
     rig = new_rig(holders=CALLER)
     r1 = rig.request("r1")
@@ -627,7 +635,7 @@ def test_a_repeated_block_with_a_key_takes_its_place_where_its_count_reaches_zer
 @pytest.mark.clause("POOL-FREE-5", "POOL-FREE-2")
 @pytest.mark.parametrize(("given", "queue"), [([1, 2, 1], [2, 1, 3]), ([1, 1, 2], [1, 2, 3]), ([1, 2], [2, 3])])
 def test_a_repeated_block_without_a_key_takes_its_place_where_its_count_reaches_zero(
-    new_rig: Callable[..., Rig], given: list[int], queue: list[int]
+    new_rig: MakeRig, given: list[int], queue: list[int]
 ) -> None:
     rig = new_rig(holders=CALLER)
     r1 = rig.request("r1")
@@ -640,7 +648,7 @@ def test_a_repeated_block_without_a_key_takes_its_place_where_its_count_reaches_
 
 @pytest.mark.clause("POOL-FREE-6")
 @EVERY_KIND
-def test_a_freed_block_is_found_until_it_is_reallocated(new_rig: Callable[..., Rig], group: GroupConfig) -> None:
+def test_a_freed_block_is_found_until_it_is_reallocated(new_rig: MakeRig, group: GroupConfig) -> None:
     rig = new_rig(group)
     r1, r2 = rig.request("r1"), rig.request("r2")
     table = rig.fill(r1, 2)

@@ -1,7 +1,5 @@
 from __future__ import annotations
 
-from collections.abc import Callable
-
 import pytest
 
 from kvproof.reference import InvariantViolation, Request
@@ -9,7 +7,7 @@ from kvproof.reference.ghost import Content
 from kvproof.reference.request import Prefix
 from kvproof.spec.errors import ContentConflict, InvalidBlock, NotOwner, NotReferenced, OutOfRange, PoolError
 from kvproof.spec.vocabulary import ExtraKey, ExtraKeySource, GroupConfig, HolderMode
-from tests.clauses.rig import ATTENTION_KINDS, EVERY_KIND, RECURRENT, TEN, WIDE, Rig, key
+from tests.clauses.rig import ATTENTION_KINDS, EVERY_KIND, RECURRENT, TEN, WIDE, MakeRig, Rig, key
 
 
 def held(rig: Rig, block: int, holder: str) -> list[int] | None:
@@ -24,7 +22,7 @@ def held(rig: Rig, block: int, holder: str) -> list[int] | None:
 @pytest.mark.clause("CONTENT-SOUND-1")
 @ATTENTION_KINDS
 def test_an_attention_block_that_is_found_begins_with_the_prefix_that_was_asked_for(
-    new_rig: Callable[..., Rig], group: GroupConfig
+    new_rig: MakeRig, group: GroupConfig
 ) -> None:
     rig = new_rig(group)
     r1, r2 = rig.request("r1"), rig.request("r2", [1, 2, 30, 40])
@@ -39,7 +37,7 @@ def test_an_attention_block_that_is_found_begins_with_the_prefix_that_was_asked_
 
 
 @pytest.mark.clause("CONTENT-SOUND-1")
-def test_a_recurrent_block_that_is_found_holds_the_state_of_exactly_that_prefix(new_rig: Callable[..., Rig]) -> None:
+def test_a_recurrent_block_that_is_found_holds_the_state_of_exactly_that_prefix(new_rig: MakeRig) -> None:
     rig = new_rig(RECURRENT)
     r1, r2 = rig.request("r1"), rig.request("r2")
     rig.take(r1)
@@ -52,7 +50,7 @@ def test_a_recurrent_block_that_is_found_holds_the_state_of_exactly_that_prefix(
 
 @pytest.mark.clause("CONTENT-SOUND-1")
 @EVERY_KIND
-def test_a_reused_block_never_serves_its_former_prompt(new_rig: Callable[..., Rig], group: GroupConfig) -> None:
+def test_a_reused_block_never_serves_its_former_prompt(new_rig: MakeRig, group: GroupConfig) -> None:
     rig = new_rig(group, blocks=2)
     r1, r2, r3 = rig.request("r1"), rig.request("r2", range(50, 60)), rig.request("r3")
     rig.fill(r1, 1)
@@ -68,7 +66,7 @@ def test_a_reused_block_never_serves_its_former_prompt(new_rig: Callable[..., Ri
 
 @pytest.mark.clause("CONTENT-SOUND-1")
 @EVERY_KIND
-def test_equal_tokens_under_another_image_are_not_served(new_rig: Callable[..., Rig], group: GroupConfig) -> None:
+def test_equal_tokens_under_another_image_are_not_served(new_rig: MakeRig, group: GroupConfig) -> None:
     rig = new_rig(group)
 
     def image(value: bytes) -> list[ExtraKey]:
@@ -92,7 +90,7 @@ def go_back(request: Request, kept: int, *more: int) -> None:
 @pytest.mark.clause("CONTENT-WRITE-1")
 @ATTENTION_KINDS
 def test_a_write_goes_on_behind_a_key_and_never_changes_what_the_key_covers(
-    new_rig: Callable[..., Rig], group: GroupConfig
+    new_rig: MakeRig, group: GroupConfig
 ) -> None:
     rig = new_rig(group)
     r1 = rig.request("r1", [1, 2])
@@ -112,7 +110,7 @@ def test_a_write_goes_on_behind_a_key_and_never_changes_what_the_key_covers(
 @pytest.mark.clause("CONTENT-WRITE-1")
 @ATTENTION_KINDS
 def test_a_write_that_ends_before_a_key_is_refused_and_one_that_ends_at_it_is_not(
-    new_rig: Callable[..., Rig], group: GroupConfig
+    new_rig: MakeRig, group: GroupConfig
 ) -> None:
     rig = new_rig(group)
     r1 = rig.request("r1")
@@ -123,7 +121,7 @@ def test_a_write_that_ends_before_a_key_is_refused_and_one_that_ends_at_it_is_no
 
 
 @pytest.mark.clause("CONTENT-WRITE-1")
-def test_every_key_of_the_block_is_looked_at(new_rig: Callable[..., Rig]) -> None:
+def test_every_key_of_the_block_is_looked_at(new_rig: MakeRig) -> None:
     rig = new_rig(WIDE)
     r1 = rig.request("r1", [1, 2, 3, 4, 5, 6])
     rig.take(r1)
@@ -136,9 +134,7 @@ def test_every_key_of_the_block_is_looked_at(new_rig: Callable[..., Rig]) -> Non
 
 @pytest.mark.clause("CONTENT-WRITE-1")
 @ATTENTION_KINDS
-def test_what_a_reader_was_served_is_covered_after_its_key_is_gone(
-    new_rig: Callable[..., Rig], group: GroupConfig
-) -> None:
+def test_what_a_reader_was_served_is_covered_after_its_key_is_gone(new_rig: MakeRig, group: GroupConfig) -> None:
     rig = new_rig(group)
     r1, r2 = rig.request("r1", [1, 2, 3, 4]), rig.request("r2")
     rig.take(r1)
@@ -169,7 +165,7 @@ def test_the_writers_own_rows_do_not_stand_in_its_way(rig: Rig) -> None:
 
 
 @pytest.mark.clause("CONTENT-WRITE-2")
-def test_a_state_with_a_key_is_not_overwritten_and_one_without_is(new_rig: Callable[..., Rig]) -> None:
+def test_a_state_with_a_key_is_not_overwritten_and_one_without_is(new_rig: MakeRig) -> None:
     rig = new_rig(RECURRENT)
     r1 = rig.request("r1")
     rig.take(r1)
@@ -184,7 +180,7 @@ def test_a_state_with_a_key_is_not_overwritten_and_one_without_is(new_rig: Calla
 
 
 @pytest.mark.clause("CONTENT-WRITE-2")
-def test_a_state_with_a_reader_is_not_overwritten_until_the_reader_goes(new_rig: Callable[..., Rig]) -> None:
+def test_a_state_with_a_reader_is_not_overwritten_until_the_reader_goes(new_rig: MakeRig) -> None:
     rig = new_rig(RECURRENT)
     r1, r2 = rig.request("r1"), rig.request("r2")
     rig.take(r1)
@@ -198,7 +194,7 @@ def test_a_state_with_a_reader_is_not_overwritten_until_the_reader_goes(new_rig:
 
 
 @pytest.mark.clause("CONTENT-WRITE-2", "POOL-MOVE-1")
-def test_a_producer_goes_on_after_its_key_moved_to_a_fresh_block(new_rig: Callable[..., Rig]) -> None:
+def test_a_producer_goes_on_after_its_key_moved_to_a_fresh_block(new_rig: MakeRig) -> None:
     rig = new_rig(RECURRENT)
     r1, r2 = rig.request("r1"), rig.request("r2")
     rig.take(r1, 2)
@@ -226,7 +222,7 @@ def test_a_producer_goes_on_after_its_key_moved_to_a_fresh_block(new_rig: Callab
     ],
 )
 def test_only_the_writer_writes_and_only_inside_its_tokens_and_the_blocks_slot(
-    new_rig: Callable[..., Rig], group: GroupConfig, who: str, block: int, position: int, error: type[PoolError]
+    new_rig: MakeRig, group: GroupConfig, who: str, block: int, position: int, error: type[PoolError]
 ) -> None:
     rig = new_rig(group, blocks=5)
     requests = {name: rig.request(name) for name in ("r1", "reader", "stranger")}
@@ -244,9 +240,7 @@ def test_only_the_writer_writes_and_only_inside_its_tokens_and_the_blocks_slot(
 @pytest.mark.clause("CONTENT-WRITE-3")
 @EVERY_KIND
 @pytest.mark.parametrize(("block", "position"), [(2, 1), (2, 10), (1, 5), (1, 8)])
-def test_the_writer_writes_up_to_the_limits(
-    new_rig: Callable[..., Rig], group: GroupConfig, block: int, position: int
-) -> None:
+def test_the_writer_writes_up_to_the_limits(new_rig: MakeRig, group: GroupConfig, block: int, position: int) -> None:
     rig = new_rig(group)
     r1 = rig.request("r1")
     rig.take(r1, 2)
@@ -261,7 +255,7 @@ def test_the_writer_writes_up_to_the_limits(
 
 @pytest.mark.clause("CONTENT-COPY-1")
 @EVERY_KIND
-def test_the_writers_copy_holds_all_of_the_source(new_rig: Callable[..., Rig], group: GroupConfig) -> None:
+def test_the_writers_copy_holds_all_of_the_source(new_rig: MakeRig, group: GroupConfig) -> None:
     rig = new_rig(group)
     r1 = rig.request("r1")
     rig.take(r1, 2)
@@ -274,9 +268,7 @@ def test_the_writers_copy_holds_all_of_the_source(new_rig: Callable[..., Rig], g
 
 @pytest.mark.clause("CONTENT-COPY-1")
 @ATTENTION_KINDS
-def test_a_readers_copy_holds_the_prefix_that_it_touched_the_source_by(
-    new_rig: Callable[..., Rig], group: GroupConfig
-) -> None:
+def test_a_readers_copy_holds_the_prefix_that_it_touched_the_source_by(new_rig: MakeRig, group: GroupConfig) -> None:
     rig = new_rig(group)
     r1, r2 = rig.request("r1"), rig.request("r2", [1, 2, 30, 40])
     rig.take(r1)
@@ -326,7 +318,7 @@ def test_keys_stay_on_the_source(rig: Rig) -> None:
     ids=["free target", "source not held", "free source", "reads target", "itself", "target has a key", "has a reader"],
 )
 def test_a_copy_needs_both_blocks_held_and_a_target_that_nobody_relies_on(
-    new_rig: Callable[..., Rig], src: int, dst: int, error: type[PoolError]
+    new_rig: MakeRig, src: int, dst: int, error: type[PoolError]
 ) -> None:
     rig = new_rig(blocks=8)
     r1, r2 = rig.request("r1"), rig.request("r2")
@@ -382,7 +374,7 @@ def test_holders_read_what_the_block_holds_and_nobody_else_does(rig: Rig) -> Non
 
 
 @pytest.mark.clause("CONTENT-READ-1", "POOL-HOLDER-2")
-def test_with_anonymous_references_a_block_in_use_is_read_by_anybody(new_rig: Callable[..., Rig]) -> None:
+def test_with_anonymous_references_a_block_in_use_is_read_by_anybody(new_rig: MakeRig) -> None:
     rig = new_rig(holders=HolderMode.CALLER)
     r1 = rig.request("r1")
     rig.fill(r1, 1)
@@ -395,7 +387,7 @@ def test_with_anonymous_references_a_block_in_use_is_read_by_anybody(new_rig: Ca
 
 
 @pytest.mark.clause("CONTENT-READ-1")
-def test_a_freshly_allocated_block_holds_nothing_of_its_former_life(new_rig: Callable[..., Rig]) -> None:
+def test_a_freshly_allocated_block_holds_nothing_of_its_former_life(new_rig: MakeRig) -> None:
     rig = new_rig(blocks=2)
     r1, r2 = rig.request("r1"), rig.request("r2")
     rig.fill(r1, 1)
@@ -406,7 +398,7 @@ def test_a_freshly_allocated_block_holds_nothing_of_its_former_life(new_rig: Cal
 
 @pytest.mark.clause("CONTENT-MOVE-1")
 @EVERY_KIND
-def test_a_move_takes_the_content_along(new_rig: Callable[..., Rig], group: GroupConfig) -> None:
+def test_a_move_takes_the_content_along(new_rig: MakeRig, group: GroupConfig) -> None:
     rig = new_rig(group)
     r1, r2 = rig.request("r1"), rig.request("r2", range(50, 60))
     rig.take(r1)
@@ -436,7 +428,7 @@ def test_tokens_that_have_no_hash_yet_are_written_too(rig: Rig) -> None:
 
 
 @pytest.mark.clause("CONTENT-SOUND-1", "INV-SOUND-1")
-def test_a_state_of_a_longer_prefix_does_not_serve_a_shorter_key(new_rig: Callable[..., Rig]) -> None:
+def test_a_state_of_a_longer_prefix_does_not_serve_a_shorter_key(new_rig: MakeRig) -> None:
     rig = Rig(RECURRENT)
     r1 = rig.request("r1")
     [block] = rig.take(r1)

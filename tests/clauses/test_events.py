@@ -1,14 +1,13 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable
 
 import pytest
 
 from kvproof.reference.mirror import EventFault
 from kvproof.spec.events import Cleared, Event, PrefixHash, Removed, Stored
 from kvproof.spec.vocabulary import ExtraKey, ExtraKeySource, GroupConfig, GroupKind, Residency
-from tests.clauses.rig import ATTENTION, EVERY_KIND, RECURRENT, WIDE, WINDOW, Rig, at, key, removed
+from tests.clauses.rig import ATTENTION, EVERY_KIND, RECURRENT, WIDE, WINDOW, MakeRig, Rig, at, key, removed
 
 LOGICAL, PER_COPY = Residency.LOGICAL, Residency.PER_COPY
 EVERY_RESIDENCY = pytest.mark.parametrize("residency", [LOGICAL, PER_COPY], ids=lambda residency: residency.value)
@@ -36,7 +35,7 @@ def accepts(rig: Rig, *events: Event) -> None:
 @EVERY_RESIDENCY
 @pytest.mark.parametrize("entry", ["full", "partial"])
 def test_a_key_dropped_and_registered_again_in_one_operation_gives_no_event(
-    new_rig: Callable[..., Rig], residency: Residency, entry: str
+    new_rig: MakeRig, residency: Residency, entry: str
 ) -> None:
     rig = new_rig(residency=residency)
     r1 = rig.request("r1")
@@ -129,7 +128,7 @@ def test_what_was_drained_is_the_callers_to_change(rig: Rig) -> None:
 @pytest.mark.clause("EVENT-RESIDENCY-1", "INDEX-SIBLING-1")
 @EVERY_KIND
 def test_with_logical_residency_the_first_copy_is_stored_and_the_last_removed(
-    new_rig: Callable[..., Rig], group: GroupConfig
+    new_rig: MakeRig, group: GroupConfig
 ) -> None:
     rig = new_rig(group, blocks=3)
     r1, r2 = rig.request("r1"), rig.request("r2")
@@ -146,7 +145,7 @@ def test_with_logical_residency_the_first_copy_is_stored_and_the_last_removed(
 
 @pytest.mark.clause("EVENT-RESIDENCY-2")
 @EVERY_KIND
-def test_per_copy_every_entry_gives_an_event(new_rig: Callable[..., Rig], group: GroupConfig) -> None:
+def test_per_copy_every_entry_gives_an_event(new_rig: MakeRig, group: GroupConfig) -> None:
     rig = new_rig(group, blocks=3, residency=PER_COPY)
     r1, r2 = rig.request("r1"), rig.request("r2")
     stored = Stored(0, (at(r1, 4),), None, (1, 2, 3, 4))
@@ -162,7 +161,7 @@ def test_per_copy_every_entry_gives_an_event(new_rig: Callable[..., Rig], group:
 
 @pytest.mark.clause("EVENT-RESIDENCY-2", "POOL-MOVE-1", "EVENT-NET-1")
 @EVERY_RESIDENCY
-def test_a_move_emits_nothing_in_either_residency(new_rig: Callable[..., Rig], residency: Residency) -> None:
+def test_a_move_emits_nothing_in_either_residency(new_rig: MakeRig, residency: Residency) -> None:
     rig = new_rig(residency=residency)
     r1 = rig.request("r1")
     rig.fill(r1, 1)
@@ -175,7 +174,7 @@ def test_a_move_emits_nothing_in_either_residency(new_rig: Callable[..., Rig], r
 
 
 @pytest.mark.clause("EVENT-RESIDENCY-2")
-def test_per_copy_a_run_does_not_end_at_a_key_that_another_block_has(new_rig: Callable[..., Rig]) -> None:
+def test_per_copy_a_run_does_not_end_at_a_key_that_another_block_has(new_rig: MakeRig) -> None:
     rig = new_rig(blocks=5, residency=PER_COPY)
     r1, r2 = rig.request("r1"), rig.request("r2")
     rig.fill(r1, 1)
@@ -186,7 +185,7 @@ def test_per_copy_a_run_does_not_end_at_a_key_that_another_block_has(new_rig: Ca
 
 @pytest.mark.clause("EVENT-RESIDENCY-2", "INV-EVENTS-1")
 def test_two_logical_copies_of_one_event_are_refused_and_two_copies_per_copy_are_counted(
-    new_rig: Callable[..., Rig],
+    new_rig: MakeRig,
 ) -> None:
     for residency in (LOGICAL, PER_COPY):
         rig = new_rig(residency=residency)
@@ -204,9 +203,7 @@ def test_two_logical_copies_of_one_event_are_refused_and_two_copies_per_copy_are
 
 @pytest.mark.clause("EVENT-REMOVED-1")
 @EVERY_RESIDENCY
-def test_a_consumer_refuses_the_removal_of_what_is_not_resident(
-    new_rig: Callable[..., Rig], residency: Residency
-) -> None:
+def test_a_consumer_refuses_the_removal_of_what_is_not_resident(new_rig: MakeRig, residency: Residency) -> None:
     rig = new_rig(ATTENTION, WINDOW, residency=residency)
     r1 = rig.request("r1")
     rig.fill(r1, 1)
@@ -233,7 +230,7 @@ def test_a_key_that_was_never_registered_or_is_gone_is_not_removed(rig: Rig) -> 
 
 
 @pytest.mark.clause("EVENT-REMOVED-2")
-def test_reallocated_blocks_lose_their_keys_in_the_order_they_are_taken(new_rig: Callable[..., Rig]) -> None:
+def test_reallocated_blocks_lose_their_keys_in_the_order_they_are_taken(new_rig: MakeRig) -> None:
     rig = new_rig(WIDE)
     r1 = rig.request("r1", range(24))
     rig.take(r1, 3)
@@ -249,9 +246,7 @@ def test_reallocated_blocks_lose_their_keys_in_the_order_they_are_taken(new_rig:
 
 @pytest.mark.clause("EVENT-REMOVED-2", "EVENT-RESIDENCY-1")
 @pytest.mark.parametrize("residency", [LOGICAL, PER_COPY])
-def test_a_shared_key_is_removed_where_its_last_entry_is_dropped(
-    new_rig: Callable[..., Rig], residency: Residency
-) -> None:
+def test_a_shared_key_is_removed_where_its_last_entry_is_dropped(new_rig: MakeRig, residency: Residency) -> None:
     rig = new_rig(residency=residency)
     r1, r2 = rig.request("r1"), rig.request("r2")
     rig.fill(r1, 2)
@@ -294,7 +289,7 @@ def test_a_consumer_refuses_hashes_that_do_not_ascend(rig: Rig) -> None:
 
 @pytest.mark.clause("EVENT-STORED-1")
 @EVERY_KIND
-def test_nothing_is_stored_when_every_slot_is_skipped(new_rig: Callable[..., Rig], group: GroupConfig) -> None:
+def test_nothing_is_stored_when_every_slot_is_skipped(new_rig: MakeRig, group: GroupConfig) -> None:
     rig = new_rig(group)
     r1 = rig.request("r1")
     rig.take(r1, 2)
@@ -305,7 +300,7 @@ def test_nothing_is_stored_when_every_slot_is_skipped(new_rig: Callable[..., Rig
 
 
 @pytest.mark.clause("EVENT-STORED-1", "HASH-KEY-1")
-def test_every_event_carries_its_group(new_rig: Callable[..., Rig]) -> None:
+def test_every_event_carries_its_group(new_rig: MakeRig) -> None:
     rig = new_rig(ATTENTION, WINDOW, WIDE, blocks=5)
     r1 = rig.request("r1")
     for group in (0, 1):
@@ -416,7 +411,7 @@ def test_a_consumer_refuses_a_run_with_one_resident_key(rig: Rig) -> None:
 @pytest.mark.clause("EVENT-STORED-4", "EVENT-STORED-2", "EVENT-PARENT-1")
 @EVERY_KIND
 @pytest.mark.parametrize("how", ["mask", "null"])
-def test_a_run_ends_at_a_slot_that_is_masked_or_null(new_rig: Callable[..., Rig], group: GroupConfig, how: str) -> None:
+def test_a_run_ends_at_a_slot_that_is_masked_or_null(new_rig: MakeRig, group: GroupConfig, how: str) -> None:
     rig = new_rig(group, blocks=5)
     r1 = rig.request("r1", range(100, 116))
     rig.take(r1, 4)
@@ -434,7 +429,7 @@ def test_a_run_ends_at_a_slot_that_is_masked_or_null(new_rig: Callable[..., Rig]
 
 @pytest.mark.clause("EVENT-STORED-4", "EVENT-STORED-3", "EVENT-PARENT-1")
 @pytest.mark.parametrize("how", ["registered already", "resident already"])
-def test_a_run_ends_at_a_slot_whose_key_is_there_already(new_rig: Callable[..., Rig], how: str) -> None:
+def test_a_run_ends_at_a_slot_whose_key_is_there_already(new_rig: MakeRig, how: str) -> None:
     rig = new_rig(blocks=6)
     r1, r2 = rig.request("r1", range(100, 116)), rig.request("r2", range(100, 116))
     rig.take(r1, 4)
@@ -484,7 +479,7 @@ def test_the_parent_is_the_longest_resident_prefix_or_none(rig: Rig, evicted: bo
 
 
 @pytest.mark.clause("EVENT-PARENT-1")
-def test_the_parent_may_be_partial_and_of_another_group(new_rig: Callable[..., Rig]) -> None:
+def test_the_parent_may_be_partial_and_of_another_group(new_rig: MakeRig) -> None:
     rig = new_rig(ATTENTION, GroupConfig(GroupKind.RECURRENT, 8))
     r1 = rig.request("r1")
     rig.take(r1, 2)
@@ -494,7 +489,7 @@ def test_the_parent_may_be_partial_and_of_another_group(new_rig: Callable[..., R
 
 
 @pytest.mark.clause("EVENT-PARENT-1")
-def test_the_same_prefix_in_another_group_is_no_parent(new_rig: Callable[..., Rig]) -> None:
+def test_the_same_prefix_in_another_group_is_no_parent(new_rig: MakeRig) -> None:
     rig = new_rig(ATTENTION, RECURRENT)
     r1 = rig.request("r1")
     rig.fill(r1, 1, group=1)
@@ -539,7 +534,7 @@ def test_a_consumer_refuses_a_parent_that_is_not_resident(rig: Rig) -> None:
 
 @pytest.mark.clause("EVENT-PARENT-1")
 @pytest.mark.parametrize("parent", [None, 4])
-def test_a_consumer_refuses_a_parent_that_is_not_the_longest(new_rig: Callable[..., Rig], parent: int | None) -> None:
+def test_a_consumer_refuses_a_parent_that_is_not_the_longest(new_rig: MakeRig, parent: int | None) -> None:
     rig = new_rig(ATTENTION, WIDE)
     r1 = rig.request("r1")
     rig.fill(r1, 1)
@@ -566,7 +561,7 @@ def test_a_consumer_refuses_a_parent_at_a_position_that_it_does_not_have(rig: Ri
 @pytest.mark.clause("EVENT-CLEARED-1")
 @EVERY_RESIDENCY
 def test_a_reset_emits_one_cleared_after_everything_before_it_and_no_removed(
-    new_rig: Callable[..., Rig], residency: Residency
+    new_rig: MakeRig, residency: Residency
 ) -> None:
     rig = new_rig(residency=residency)
     r1 = rig.request("r1")
@@ -618,7 +613,7 @@ def test_a_partial_prefix_is_stored_once_and_removed_when_its_block_is_reused(ri
 
 
 @pytest.mark.clause("EVENT-REMOVED-1")
-def test_a_removed_event_names_the_group_of_its_key(new_rig: Callable[..., Rig]) -> None:
+def test_a_removed_event_names_the_group_of_its_key(new_rig: MakeRig) -> None:
     rig = new_rig(ATTENTION, ATTENTION)
     r1 = rig.request("r1")
     [first], [second] = rig.fill(r1, 1, group=0), rig.fill(r1, 1, group=1)

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import hashlib
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from itertools import permutations
 
 import pytest
@@ -11,7 +11,7 @@ import xxhash
 from kvproof.reference import PrefixHasher, Request
 from kvproof.spec.errors import InvalidArgument, OutOfRange, PoolError
 from kvproof.spec.vocabulary import ExtraKey, ExtraKeySource, HashAlgorithm
-from tests.clauses.rig import ATTENTION, RECURRENT, Rig, key
+from tests.clauses.rig import ATTENTION, RECURRENT, MakeRig, Rig, key
 
 SHA256, XXH3 = HashAlgorithm.SHA256, HashAlgorithm.XXH3_128
 ADAPTER, SALT, MEDIA, EMBEDDING = (
@@ -154,7 +154,7 @@ def test_the_digest_of_an_empty_seed_is_the_one_published_for_empty_input(
 
 
 @pytest.mark.clause("HASH-SEED-1")
-def test_without_a_seed_sha256_has_the_empty_one(new_rig: Callable[..., Rig]) -> None:
+def test_without_a_seed_sha256_has_the_empty_one(new_rig: MakeRig) -> None:
     by_default, empty, other = new_rig(), new_rig(seed=b""), new_rig(seed=b"\0")
     names = [rig.request("r1", [1, 2]).hash_at(2) for rig in (by_default, empty, other)]
     assert names[0] == names[1] != names[2]
@@ -162,7 +162,7 @@ def test_without_a_seed_sha256_has_the_empty_one(new_rig: Callable[..., Rig]) ->
 
 @pytest.mark.clause("HASH-SEED-1")
 def test_without_a_seed_xxh3_draws_sixteen_random_bytes_once_per_pool(
-    new_rig: Callable[..., Rig], monkeypatch: pytest.MonkeyPatch
+    new_rig: MakeRig, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     drawn: list[int] = []
 
@@ -179,13 +179,13 @@ def test_without_a_seed_xxh3_draws_sixteen_random_bytes_once_per_pool(
 
 
 @pytest.mark.clause("HASH-SEED-1")
-def test_an_xxh3_pool_with_a_seed_uses_it_and_nothing_random(new_rig: Callable[..., Rig]) -> None:
+def test_an_xxh3_pool_with_a_seed_uses_it_and_nothing_random(new_rig: MakeRig) -> None:
     names = [new_rig(algorithm=XXH3, seed=b"s").request("r1", [1, 2]).hash_at(2) for _ in range(2)]
     assert names == chain_by_hand([1, 2], [], 2, XXH3, b"s") * 2
 
 
 @pytest.mark.clause("HASH-SEED-1")
-def test_two_xxh3_pools_without_a_seed_name_the_same_tokens_differently(new_rig: Callable[..., Rig]) -> None:
+def test_two_xxh3_pools_without_a_seed_name_the_same_tokens_differently(new_rig: MakeRig) -> None:
     names = {new_rig(algorithm=XXH3).request("r1", [1, 2]).hash_at(2) for _ in range(3)}
     assert len(names) == 3
 
@@ -273,7 +273,7 @@ def test_a_key_is_the_digest_and_the_group_with_the_most_significant_byte_first(
 
 
 @pytest.mark.clause("HASH-KEY-1")
-def test_a_key_of_one_group_finds_nothing_of_another(new_rig: Callable[..., Rig]) -> None:
+def test_a_key_of_one_group_finds_nothing_of_another(new_rig: MakeRig) -> None:
     rig = new_rig(ATTENTION, RECURRENT)
     r1 = rig.request("r1")
     [rows] = rig.fill(r1, 1, group=0)
@@ -456,7 +456,7 @@ def test_tokens_appended_after_a_truncation_are_hashed_anew(kept: int) -> None:
 
 
 @pytest.mark.clause("REQ-TRUNCATE-1")
-def test_a_hash_of_discarded_tokens_cannot_be_asked_for_again(new_rig: Callable[..., Rig]) -> None:
+def test_a_hash_of_discarded_tokens_cannot_be_asked_for_again(new_rig: MakeRig) -> None:
     rig = new_rig(h=4)
     r1 = rig.request("r1", [1, 2, 3])
     r1.append([99])

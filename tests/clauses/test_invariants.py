@@ -13,7 +13,7 @@ from kvproof.reference.observation import BlockState, EntryState
 from kvproof.spec.errors import PoolError
 from kvproof.spec.events import Cleared, PrefixHash, Removed, Stored
 from kvproof.spec.vocabulary import GroupConfig, GroupKind, HolderMode, Key, Residency
-from tests.clauses.rig import ATTENTION, EVERY_KIND, RECURRENT, WIDE, WINDOW, Rig, at, key
+from tests.clauses.rig import ATTENTION, EVERY_KIND, RECURRENT, WIDE, WINDOW, MakeRig, Rig, at, key
 
 # The checker: a pool that is broken by hand is reported under the clause that it breaks.
 
@@ -622,7 +622,7 @@ def test_the_null_block_stays_as_it_was_made(rig: Rig) -> None:
 
 
 @pytest.mark.clause("INV-INDEX-1", "INV-INDEX-2", "INV-INDEX-3")
-def test_the_index_stays_exact_when_siblings_are_moved_onto_and_dropped(new_rig: Callable[..., Rig]) -> None:
+def test_the_index_stays_exact_when_siblings_are_moved_onto_and_dropped(new_rig: MakeRig) -> None:
     rig = new_rig(blocks=5)
     r1, r2 = rig.request("r1"), rig.request("r2")
     rig.fill(r1, 1)
@@ -637,7 +637,7 @@ def test_the_index_stays_exact_when_siblings_are_moved_onto_and_dropped(new_rig:
 
 @pytest.mark.clause("INV-SLOT-1", "INV-CHAIN-1", "INV-FULL-1")
 @EVERY_KIND
-def test_a_blocks_keys_name_one_text_in_one_slot(new_rig: Callable[..., Rig], group: GroupConfig) -> None:
+def test_a_blocks_keys_name_one_text_in_one_slot(new_rig: MakeRig, group: GroupConfig) -> None:
     rig = new_rig(replace(group, block_size=8))
     r1 = rig.request("r1", [1, 2, 3, 4, 5, 6, 7, 8, 9, 10])
     rig.take(r1)
@@ -654,9 +654,7 @@ def test_a_blocks_keys_name_one_text_in_one_slot(new_rig: Callable[..., Rig], gr
 
 @pytest.mark.clause("INV-SERVED-1", "INV-SOUND-1")
 @EVERY_KIND
-def test_what_a_reader_was_served_survives_everything_that_others_do(
-    new_rig: Callable[..., Rig], group: GroupConfig
-) -> None:
+def test_what_a_reader_was_served_survives_everything_that_others_do(new_rig: MakeRig, group: GroupConfig) -> None:
     rig = new_rig(group)
     r1, r2 = rig.request("r1"), rig.request("r2")
     rig.fill(r1, 1)
@@ -684,7 +682,7 @@ def test_what_a_reader_was_served_survives_everything_that_others_do(
 
 @pytest.mark.clause("INV-EVENTS-1")
 @pytest.mark.parametrize("residency", Residency)
-def test_a_consumer_of_all_events_has_the_resident_keys(new_rig: Callable[..., Rig], residency: Residency) -> None:
+def test_a_consumer_of_all_events_has_the_resident_keys(new_rig: MakeRig, residency: Residency) -> None:
     rig = new_rig(residency=residency)
     r1, r2 = rig.request("r1"), rig.request("r2")
     rig.fill(r1, 2)

@@ -9,13 +9,13 @@ import pytest
 from kvproof.reference import BlockPool, Request
 from kvproof.spec.errors import InvalidArgument, InvalidBlock
 from kvproof.spec.vocabulary import GroupConfig, GroupKind, PoolConfig
-from tests.clauses.rig import ATTENTION, EVERY_KIND, WIDE, Rig, key
+from tests.clauses.rig import ATTENTION, EVERY_KIND, WIDE, MakeRig, Rig, key
 
 # The index
 
 
 @pytest.mark.clause("INDEX-TWOWAY-1")
-def test_key_to_blocks_and_block_to_keys_say_the_same_after_every_operation(new_rig: Callable[..., Rig]) -> None:
+def test_key_to_blocks_and_block_to_keys_say_the_same_after_every_operation(new_rig: MakeRig) -> None:
     rig = new_rig(WIDE, blocks=4)
     r1, r2 = rig.request("r1"), rig.request("r2")
 
@@ -74,7 +74,7 @@ def test_no_empty_row_is_left_behind(rig: Rig, how: str) -> None:
 @EVERY_KIND
 @pytest.mark.parametrize(("freed", "found"), [("r1", 2), ("r2", 1)])
 def test_a_key_of_two_blocks_is_found_on_the_other_when_one_is_reallocated(
-    new_rig: Callable[..., Rig], group: GroupConfig, freed: str, found: int
+    new_rig: MakeRig, group: GroupConfig, freed: str, found: int
 ) -> None:
     rig = new_rig(group, blocks=3)
     requests = {name: rig.request(name) for name in ("r1", "r2")}
@@ -88,7 +88,7 @@ def test_a_key_of_two_blocks_is_found_on_the_other_when_one_is_reallocated(
 
 
 @pytest.mark.clause("INDEX-SIBLING-1")
-def test_evicting_one_sibling_takes_only_its_own_entries(new_rig: Callable[..., Rig]) -> None:
+def test_evicting_one_sibling_takes_only_its_own_entries(new_rig: MakeRig) -> None:
     rig = new_rig(WIDE)
     r1, r2 = rig.request("r1"), rig.request("r2")
     rig.take(r1)
@@ -102,7 +102,7 @@ def test_evicting_one_sibling_takes_only_its_own_entries(new_rig: Callable[..., 
 
 
 @pytest.mark.clause("INDEX-ORDER-1")
-def test_a_blocks_keys_stand_in_registration_order(new_rig: Callable[..., Rig]) -> None:
+def test_a_blocks_keys_stand_in_registration_order(new_rig: MakeRig) -> None:
     rig = new_rig(WIDE)
     r1 = rig.request("r1")
     rig.take(r1)
@@ -184,7 +184,7 @@ def test_a_collection_over_a_hundred_thousand_cached_blocks_costs_at_most_twice_
 
 @pytest.mark.clause("POOL-LOOKUP-1")
 @EVERY_KIND
-def test_a_lookup_answers_each_key_by_itself(new_rig: Callable[..., Rig], group: GroupConfig) -> None:
+def test_a_lookup_answers_each_key_by_itself(new_rig: MakeRig, group: GroupConfig) -> None:
     rig = new_rig(group)
     r1, stranger = rig.request("r1"), rig.request("r2", range(50, 60))
     rig.fill(r1, 2)
@@ -239,7 +239,7 @@ def test_contains_speaks_of_this_very_block(rig: Rig) -> None:
 
 
 @pytest.mark.clause("POOL-CONTAINS-1")
-def test_contains_knows_every_key_of_a_block_partial_ones_too(new_rig: Callable[..., Rig]) -> None:
+def test_contains_knows_every_key_of_a_block_partial_ones_too(new_rig: MakeRig) -> None:
     rig = new_rig(WIDE)
     r1 = rig.request("r1")
     rig.take(r1)
@@ -250,9 +250,7 @@ def test_contains_knows_every_key_of_a_block_partial_ones_too(new_rig: Callable[
 
 @pytest.mark.clause("POOL-CONTAINS-2")
 @EVERY_KIND
-def test_a_block_with_a_partial_key_has_no_full_key_until_it_is_full(
-    new_rig: Callable[..., Rig], group: GroupConfig
-) -> None:
+def test_a_block_with_a_partial_key_has_no_full_key_until_it_is_full(new_rig: MakeRig, group: GroupConfig) -> None:
     rig = new_rig(group)
     r1 = rig.request("r1")
     rig.take(r1)
@@ -289,7 +287,7 @@ def test_a_key_of_another_length_is_no_key(rig: Rig, change: Callable[[bytes], b
 
 
 @pytest.mark.clause("POOL-LOOKUP-1")
-def test_groups_are_looked_up_independently(new_rig: Callable[..., Rig]) -> None:
+def test_groups_are_looked_up_independently(new_rig: MakeRig) -> None:
     rig = new_rig(ATTENTION, WIDE)
     r1 = rig.request("r1")
     rig.fill(r1, 1, group=0)

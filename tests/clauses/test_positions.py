@@ -1,12 +1,10 @@
 from __future__ import annotations
 
-from collections.abc import Callable
-
 import pytest
 
 from kvproof.spec.errors import NotAligned, OutOfRange
 from kvproof.spec.vocabulary import GroupConfig
-from tests.clauses.rig import ATTENTION, EVERY_KIND, TEN, WIDE, Rig, key
+from tests.clauses.rig import ATTENTION, EVERY_KIND, TEN, WIDE, MakeRig, Rig, key
 
 SLOTS = [(2, 0), (4, 0), (6, 1), (8, 1), (10, 2)]
 
@@ -15,7 +13,7 @@ SLOTS = [(2, 0), (4, 0), (6, 1), (8, 1), (10, 2)]
 @EVERY_KIND
 @pytest.mark.parametrize(("position", "slot"), SLOTS)
 def test_a_key_is_in_the_slot_that_its_last_token_is_in(
-    new_rig: Callable[..., Rig], group: GroupConfig, position: int, slot: int
+    new_rig: MakeRig, group: GroupConfig, position: int, slot: int
 ) -> None:
     rig = new_rig(group)
     r1 = rig.request("r1")
@@ -27,9 +25,7 @@ def test_a_key_is_in_the_slot_that_its_last_token_is_in(
 @pytest.mark.clause("POS-SLOT-1")
 @EVERY_KIND
 @pytest.mark.parametrize("position", [5, 6, 7, 8])
-def test_a_write_may_end_at_every_token_of_the_blocks_slot(
-    new_rig: Callable[..., Rig], group: GroupConfig, position: int
-) -> None:
+def test_a_write_may_end_at_every_token_of_the_blocks_slot(new_rig: MakeRig, group: GroupConfig, position: int) -> None:
     rig = new_rig(group)
     r1 = rig.request("r1")
     [block] = rig.take(r1)
@@ -41,9 +37,7 @@ def test_a_write_may_end_at_every_token_of_the_blocks_slot(
 @pytest.mark.clause("POS-SLOT-1")
 @EVERY_KIND
 @pytest.mark.parametrize("position", [4, 9])
-def test_a_write_may_not_end_just_outside_the_blocks_slot(
-    new_rig: Callable[..., Rig], group: GroupConfig, position: int
-) -> None:
+def test_a_write_may_not_end_just_outside_the_blocks_slot(new_rig: MakeRig, group: GroupConfig, position: int) -> None:
     rig = new_rig(group)
     r1 = rig.request("r1")
     [block] = rig.take(r1)
@@ -57,7 +51,7 @@ def test_a_write_may_not_end_just_outside_the_blocks_slot(
 @EVERY_KIND
 @pytest.mark.parametrize(("position", "full"), [(2, False), (4, True), (6, False), (8, True), (10, False)])
 def test_a_key_is_full_exactly_at_multiples_of_the_block_size(
-    new_rig: Callable[..., Rig], group: GroupConfig, position: int, full: bool
+    new_rig: MakeRig, group: GroupConfig, position: int, full: bool
 ) -> None:
     rig = new_rig(group)
     r1 = rig.request("r1")
@@ -67,7 +61,7 @@ def test_a_key_is_full_exactly_at_multiples_of_the_block_size(
 
 
 @pytest.mark.clause("POS-FULL-1", "POS-SLOT-1")
-def test_full_is_said_in_the_block_size_of_the_group(new_rig: Callable[..., Rig]) -> None:
+def test_full_is_said_in_the_block_size_of_the_group(new_rig: MakeRig) -> None:
     rig = new_rig(ATTENTION, WIDE)
     r1 = rig.request("r1")
     small, wide = rig.take(r1, 2)
@@ -132,7 +126,7 @@ def test_a_view_has_as_many_items_as_whole_slots(rig: Rig, num_tokens: int, slot
 
 
 @pytest.mark.clause("POS-UNIT-1")
-def test_a_hash_does_not_depend_on_the_block_size_that_it_is_seen_in(new_rig: Callable[..., Rig]) -> None:
+def test_a_hash_does_not_depend_on_the_block_size_that_it_is_seen_in(new_rig: MakeRig) -> None:
     rig = new_rig(ATTENTION, WIDE)
     r1 = rig.request("r1")
     small = rig.fill(r1, 2, group=0)

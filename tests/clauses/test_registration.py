@@ -15,7 +15,19 @@ from kvproof.spec.errors import (
 )
 from kvproof.spec.events import Stored
 from kvproof.spec.vocabulary import GroupConfig, GroupKind
-from tests.clauses.rig import ATTENTION, ATTENTION_KINDS, EVERY_KIND, RECURRENT, WIDE, WINDOW, Rig, at, key, removed
+from tests.clauses.rig import (
+    ATTENTION,
+    ATTENTION_KINDS,
+    EVERY_KIND,
+    RECURRENT,
+    WIDE,
+    WINDOW,
+    MakeRig,
+    Rig,
+    at,
+    key,
+    removed,
+)
 
 WIDE_WINDOW = GroupConfig(GroupKind.SLIDING_WINDOW, 8, window=6)
 WIDE_ATTENTION_KINDS = pytest.mark.parametrize("group", [WIDE, WIDE_WINDOW], ids=lambda group: group.kind.value)
@@ -40,7 +52,7 @@ def register(rig: Rig, entry: str, request_name: str, block: int, replace: bool 
 @FULL_AND_PARTIAL
 @pytest.mark.parametrize("who", ["r1", "reader", "stranger"])
 def test_a_key_that_the_block_has_is_not_registered_again_whoever_asks(
-    new_rig: Callable[..., Rig], group: GroupConfig, entry: str, who: str
+    new_rig: MakeRig, group: GroupConfig, entry: str, who: str
 ) -> None:
     rig = new_rig(group)
     r1, reader = rig.request("r1"), rig.request("reader")
@@ -76,7 +88,7 @@ def test_registering_again_does_not_change_who_is_found_first(rig: Rig) -> None:
 @FULL_AND_PARTIAL
 @pytest.mark.parametrize("replace", [False, True])
 def test_a_reader_registers_nothing_and_the_writer_does(
-    new_rig: Callable[..., Rig], group: GroupConfig, entry: str, replace: bool
+    new_rig: MakeRig, group: GroupConfig, entry: str, replace: bool
 ) -> None:
     rig = new_rig(group)
     r1, reader = rig.request("r1"), rig.request("reader")
@@ -125,7 +137,7 @@ def test_a_free_block_is_never_registered(rig: Rig, entry: str, replace: bool, c
 
 @pytest.mark.clause("REG-SLOT-1")
 @EVERY_KIND
-def test_an_evicted_block_still_is_the_slot_of_its_first_key(new_rig: Callable[..., Rig], group: GroupConfig) -> None:
+def test_an_evicted_block_still_is_the_slot_of_its_first_key(new_rig: MakeRig, group: GroupConfig) -> None:
     rig = new_rig(group)
     r1 = rig.request("r1")
     rig.take(r1)
@@ -142,7 +154,7 @@ def test_an_evicted_block_still_is_the_slot_of_its_first_key(new_rig: Callable[.
 
 @pytest.mark.clause("REG-SLOT-1")
 @pytest.mark.parametrize("replace", [False, True])
-def test_a_block_does_not_change_its_group(new_rig: Callable[..., Rig], replace: bool) -> None:
+def test_a_block_does_not_change_its_group(new_rig: MakeRig, replace: bool) -> None:
     rig = new_rig(ATTENTION, WINDOW)
     r1 = rig.request("r1")
     rig.take(r1)
@@ -159,7 +171,7 @@ def test_a_block_does_not_change_its_group(new_rig: Callable[..., Rig], replace:
 @EVERY_KIND
 @FULL_AND_PARTIAL
 def test_a_truncated_request_cannot_register_another_text_on_the_same_rows(
-    new_rig: Callable[..., Rig], group: GroupConfig, entry: str
+    new_rig: MakeRig, group: GroupConfig, entry: str
 ) -> None:
     rig = new_rig(group)
     r1 = rig.request("r1", [1, 2, 3, 99])
@@ -177,7 +189,7 @@ def test_a_truncated_request_cannot_register_another_text_on_the_same_rows(
 
 
 @pytest.mark.clause("REG-CONFLICT-1")
-def test_a_key_beyond_the_hashed_tokens_counts_as_different(new_rig: Callable[..., Rig]) -> None:
+def test_a_key_beyond_the_hashed_tokens_counts_as_different(new_rig: MakeRig) -> None:
     rig = new_rig(WIDE)
     r1 = rig.request("r1", [1, 2, 3, 4, 5, 6])
     rig.take(r1)
@@ -191,7 +203,7 @@ def test_a_key_beyond_the_hashed_tokens_counts_as_different(new_rig: Callable[..
 
 
 @pytest.mark.clause("REG-CONFLICT-1")
-def test_every_key_of_the_block_must_be_the_requests_own_not_only_the_last(new_rig: Callable[..., Rig]) -> None:
+def test_every_key_of_the_block_must_be_the_requests_own_not_only_the_last(new_rig: MakeRig) -> None:
     rig = new_rig(WIDE, blocks=3)
     r1 = rig.request("r1", [1, 2, 3, 4, 5, 6, 7, 8])
     rig.take(r1)
@@ -241,7 +253,7 @@ def test_several_slots_are_registered_all_or_none(
     [(0, 3, [1, 2, 3]), (1, 3, [None, 2, 3]), (1, 2, [None, 2, None]), (0, 0, [None] * 3), (3, 3, [None] * 3)],
 )
 def test_full_keys_are_registered_on_the_blocks_at_the_slots_of_the_range(
-    new_rig: Callable[..., Rig], group: GroupConfig, first: int, last: int, found: list[int | None]
+    new_rig: MakeRig, group: GroupConfig, first: int, last: int, found: list[int | None]
 ) -> None:
     rig = new_rig(group)
     r1 = rig.request("r1", range(12))
@@ -270,7 +282,7 @@ def test_full_keys_are_registered_on_the_blocks_at_the_slots_of_the_range(
     ],
 )
 def test_null_and_masked_slots_are_skipped(
-    new_rig: Callable[..., Rig],
+    new_rig: MakeRig,
     group: GroupConfig,
     table: list[int],
     mask: list[bool] | None,
@@ -298,9 +310,7 @@ def test_the_mask_begins_at_the_first_slot_of_the_range(rig: Rig) -> None:
 @pytest.mark.clause("REG-FULL-3", "EVENT-ORDER-1")
 @ATTENTION_KINDS
 @FULL_AND_PARTIAL
-def test_a_shorter_key_goes_before_the_full_key_comes(
-    new_rig: Callable[..., Rig], group: GroupConfig, entry: str
-) -> None:
+def test_a_shorter_key_goes_before_the_full_key_comes(new_rig: MakeRig, group: GroupConfig, entry: str) -> None:
     rig = new_rig(group)
     r1 = rig.request("r1")
     rig.take(r1)
@@ -314,7 +324,7 @@ def test_a_shorter_key_goes_before_the_full_key_comes(
 
 @pytest.mark.clause("REG-FULL-3")
 @WIDE_ATTENTION_KINDS
-def test_all_shorter_keys_go_when_the_full_key_comes(new_rig: Callable[..., Rig], group: GroupConfig) -> None:
+def test_all_shorter_keys_go_when_the_full_key_comes(new_rig: MakeRig, group: GroupConfig) -> None:
     rig = new_rig(group)
     r1 = rig.request("r1")
     rig.take(r1)
@@ -381,7 +391,7 @@ def test_a_range_a_mask_and_a_table_that_just_fit_are_accepted(
 
 @pytest.mark.clause("REG-PARTIAL-1")
 @EVERY_KIND
-def test_the_first_boundary_has_no_parent_and_is_registered(new_rig: Callable[..., Rig], group: GroupConfig) -> None:
+def test_the_first_boundary_has_no_parent_and_is_registered(new_rig: MakeRig, group: GroupConfig) -> None:
     rig = new_rig(group)
     r1 = rig.request("r1")
     rig.take(r1)
@@ -394,7 +404,7 @@ def test_the_first_boundary_has_no_parent_and_is_registered(new_rig: Callable[..
 @EVERY_KIND
 @pytest.mark.parametrize("position", [2, 4, 6, 8, 10])
 def test_the_key_at_the_position_is_registered_and_no_other(
-    new_rig: Callable[..., Rig], group: GroupConfig, position: int
+    new_rig: MakeRig, group: GroupConfig, position: int
 ) -> None:
     rig = new_rig(group)
     r1 = rig.request("r1")
@@ -426,7 +436,7 @@ def test_a_group_that_does_not_exist_is_refused(rig: Rig, group: int) -> None:
 
 @pytest.mark.clause("REG-PARTIAL-2", "POOL-CONTAINS-2")
 @EVERY_KIND
-def test_a_key_at_the_end_of_the_slot_is_the_full_key(new_rig: Callable[..., Rig], group: GroupConfig) -> None:
+def test_a_key_at_the_end_of_the_slot_is_the_full_key(new_rig: MakeRig, group: GroupConfig) -> None:
     rig = new_rig(group)
     r1 = rig.request("r1")
     rig.take(r1)
@@ -442,7 +452,7 @@ def test_a_key_at_the_end_of_the_slot_is_the_full_key(new_rig: Callable[..., Rig
 
 @pytest.mark.clause("REG-PARTIAL-3")
 @WIDE_ATTENTION_KINDS
-def test_a_key_beyond_the_longest_replaces_all(new_rig: Callable[..., Rig], group: GroupConfig) -> None:
+def test_a_key_beyond_the_longest_replaces_all(new_rig: MakeRig, group: GroupConfig) -> None:
     rig = new_rig(group)
     r1 = rig.request("r1")
     rig.take(r1)
@@ -457,9 +467,7 @@ def test_a_key_beyond_the_longest_replaces_all(new_rig: Callable[..., Rig], grou
 @pytest.mark.clause("REG-PARTIAL-4")
 @WIDE_ATTENTION_KINDS
 @pytest.mark.parametrize("shorter", [2, 4])
-def test_a_key_below_a_longer_partial_one_is_added(
-    new_rig: Callable[..., Rig], group: GroupConfig, shorter: int
-) -> None:
+def test_a_key_below_a_longer_partial_one_is_added(new_rig: MakeRig, group: GroupConfig, shorter: int) -> None:
     rig = new_rig(group)
     r1 = rig.request("r1")
     rig.take(r1)
@@ -470,7 +478,7 @@ def test_a_key_below_a_longer_partial_one_is_added(
 
 
 @pytest.mark.clause("REG-PARTIAL-4", "REG-PARTIAL-3")
-def test_a_key_between_two_partial_ones_is_added(new_rig: Callable[..., Rig]) -> None:
+def test_a_key_between_two_partial_ones_is_added(new_rig: MakeRig) -> None:
     rig = new_rig(WIDE)
     r1 = rig.request("r1")
     rig.take(r1)
@@ -481,7 +489,7 @@ def test_a_key_between_two_partial_ones_is_added(new_rig: Callable[..., Rig]) ->
 
 
 @pytest.mark.clause("REG-PARTIAL-5")
-def test_a_promoted_block_never_gets_its_old_partial_key_back(new_rig: Callable[..., Rig]) -> None:
+def test_a_promoted_block_never_gets_its_old_partial_key_back(new_rig: MakeRig) -> None:
     rig = new_rig(GroupConfig(GroupKind.FULL_ATTENTION, 16), h=4)
     r1 = rig.request("r1", range(8))
     rig.take(r1)
@@ -503,9 +511,7 @@ def test_a_promoted_block_never_gets_its_old_partial_key_back(new_rig: Callable[
 @pytest.mark.clause("REG-PARTIAL-5")
 @WIDE_ATTENTION_KINDS
 @pytest.mark.parametrize("shorter", [2, 4, 6])
-def test_no_shorter_key_is_registered_on_a_full_block(
-    new_rig: Callable[..., Rig], group: GroupConfig, shorter: int
-) -> None:
+def test_no_shorter_key_is_registered_on_a_full_block(new_rig: MakeRig, group: GroupConfig, shorter: int) -> None:
     rig = new_rig(group)
     r1 = rig.request("r1")
     rig.fill(r1, 1)
@@ -520,7 +526,7 @@ def test_no_shorter_key_is_registered_on_a_full_block(
 @pytest.mark.parametrize(
     ("has", "gets"), [(2, 4), (4, 6), (6, 2), (2, 8), (8, 2), (8, 6)], ids=lambda position: f"H({position})"
 )
-def test_a_state_gets_no_second_key(new_rig: Callable[..., Rig], has: int, gets: int) -> None:
+def test_a_state_gets_no_second_key(new_rig: MakeRig, has: int, gets: int) -> None:
     rig = new_rig(GroupConfig(GroupKind.RECURRENT, 8))
     r1 = rig.request("r1")
     rig.take(r1)
@@ -537,7 +543,7 @@ def test_a_state_gets_no_second_key(new_rig: Callable[..., Rig], has: int, gets:
 
 @pytest.mark.clause("REG-RECURRENT-1", "REG-REPLACE-1")
 @pytest.mark.parametrize("entry", ["full", "partial"])
-def test_a_state_changes_its_key_with_replace(new_rig: Callable[..., Rig], entry: str) -> None:
+def test_a_state_changes_its_key_with_replace(new_rig: MakeRig, entry: str) -> None:
     rig = new_rig(RECURRENT)
     r1 = rig.request("r1")
     rig.take(r1)
@@ -559,7 +565,7 @@ def test_a_state_changes_its_key_with_replace(new_rig: Callable[..., Rig], entry
 
 @pytest.mark.clause("REG-REPLACE-1", "EVENT-NET-1")
 @pytest.mark.parametrize("group", [WIDE, WIDE_WINDOW], ids=lambda group: group.kind.value)
-def test_replace_drops_every_key_and_registers_its_own_anew(new_rig: Callable[..., Rig], group: GroupConfig) -> None:
+def test_replace_drops_every_key_and_registers_its_own_anew(new_rig: MakeRig, group: GroupConfig) -> None:
     rig = new_rig(group)
     r1, r2 = rig.request("r1"), rig.request("r2")
     rig.take(r1)
@@ -613,7 +619,7 @@ def test_a_key_of_content_that_was_not_written_yet_is_not_refused(rig: Rig) -> N
 
 
 @pytest.mark.clause("REG-FULL-1", "POS-UNIT-1", "POOL-LOOKUP-1")
-def test_each_group_registers_at_its_own_block_size(new_rig: Callable[..., Rig]) -> None:
+def test_each_group_registers_at_its_own_block_size(new_rig: MakeRig) -> None:
     rig = new_rig(ATTENTION, WIDE, blocks=5)
     r1 = rig.request("r1")
     rig.fill(r1, 2, group=0)
@@ -627,7 +633,7 @@ def test_each_group_registers_at_its_own_block_size(new_rig: Callable[..., Rig])
 
 
 @pytest.mark.clause("REG-REPLACE-1")
-def test_replacing_needs_the_writer_and_the_slot_like_any_registration(new_rig: Callable[..., Rig]) -> None:
+def test_replacing_needs_the_writer_and_the_slot_like_any_registration(new_rig: MakeRig) -> None:
     rig = new_rig()
     r1, r2 = rig.request("r1"), rig.request("r2")
     [block, _] = rig.fill(r1, 2)

@@ -1,7 +1,5 @@
 from __future__ import annotations
 
-from collections.abc import Callable
-
 import pytest
 
 from kvproof.spec.errors import (
@@ -15,14 +13,14 @@ from kvproof.spec.errors import (
 )
 from kvproof.spec.events import Cleared, Stored
 from kvproof.spec.vocabulary import GroupConfig, HolderMode
-from tests.clauses.rig import ATTENTION, EVERY_KIND, RECURRENT, WIDE, Rig, at, key, removed
+from tests.clauses.rig import ATTENTION, EVERY_KIND, RECURRENT, WIDE, MakeRig, Rig, at, key, removed
 
 # Evict
 
 
 @pytest.mark.clause("POOL-EVICT-1", "EVENT-REMOVED-2")
 @pytest.mark.parametrize("given", [[1, 2], [2, 1], [2, 1, 2, 2], [1, 3, 2]])
-def test_evict_removes_all_keys_in_the_order_given(new_rig: Callable[..., Rig], given: list[int]) -> None:
+def test_evict_removes_all_keys_in_the_order_given(new_rig: MakeRig, given: list[int]) -> None:
     rig = new_rig(WIDE)
     r1 = rig.request("r1", range(16))
     rig.take(r1, 3)
@@ -38,9 +36,7 @@ def test_evict_removes_all_keys_in_the_order_given(new_rig: Callable[..., Rig], 
 
 @pytest.mark.clause("POOL-EVICT-1")
 @EVERY_KIND
-def test_evict_takes_full_and_partial_keys_of_every_kind_of_group(
-    new_rig: Callable[..., Rig], group: GroupConfig
-) -> None:
+def test_evict_takes_full_and_partial_keys_of_every_kind_of_group(new_rig: MakeRig, group: GroupConfig) -> None:
     rig = new_rig(group)
     r1 = rig.request("r1")
     rig.fill(r1, 1)
@@ -69,7 +65,7 @@ def test_an_evict_with_one_bad_block_evicts_nothing(rig: Rig, bad: int) -> None:
 
 
 @pytest.mark.clause("POOL-EVICT-2")
-def test_an_evicted_free_block_keeps_its_place_in_the_queue(new_rig: Callable[..., Rig]) -> None:
+def test_an_evicted_free_block_keeps_its_place_in_the_queue(new_rig: MakeRig) -> None:
     rig = new_rig(blocks=3)
     r1 = rig.request("r1")
     rig.fill(r1, 2)
@@ -120,9 +116,7 @@ def test_a_key_evicted_and_registered_again_is_removed_and_stored_again(rig: Rig
 
 @pytest.mark.clause("POOL-MOVE-1")
 @EVERY_KIND
-def test_moved_keys_are_found_on_the_other_block_and_nothing_is_emitted(
-    new_rig: Callable[..., Rig], group: GroupConfig
-) -> None:
+def test_moved_keys_are_found_on_the_other_block_and_nothing_is_emitted(new_rig: MakeRig, group: GroupConfig) -> None:
     rig = new_rig(group)
     r1 = rig.request("r1")
     rig.take(r1, 2)
@@ -137,7 +131,7 @@ def test_moved_keys_are_found_on_the_other_block_and_nothing_is_emitted(
 
 
 @pytest.mark.clause("POOL-MOVE-1")
-def test_the_target_gets_the_group_of_the_source(new_rig: Callable[..., Rig]) -> None:
+def test_the_target_gets_the_group_of_the_source(new_rig: MakeRig) -> None:
     rig = new_rig(ATTENTION, RECURRENT)
     r1 = rig.request("r1")
     rig.take(r1, 2)
@@ -163,7 +157,7 @@ def test_a_moved_entry_keeps_its_rank_among_the_blocks_of_its_key(
 
 
 @pytest.mark.clause("POOL-MOVE-2")
-def test_moved_keys_keep_their_order_on_the_block(new_rig: Callable[..., Rig]) -> None:
+def test_moved_keys_keep_their_order_on_the_block(new_rig: MakeRig) -> None:
     rig = new_rig(WIDE)
     r1 = rig.request("r1")
     rig.take(r1, 2)
@@ -178,7 +172,7 @@ def test_moved_keys_keep_their_order_on_the_block(new_rig: Callable[..., Rig]) -
 
 
 @pytest.mark.clause("POOL-MOVE-2", "POOL-EVICT-3")
-def test_an_entry_registered_after_a_move_is_behind_the_moved_one(new_rig: Callable[..., Rig]) -> None:
+def test_an_entry_registered_after_a_move_is_behind_the_moved_one(new_rig: MakeRig) -> None:
     rig = new_rig(blocks=5)
     r1, r2 = rig.request("r1"), rig.request("r2")
     rig.fill(r1, 1)
@@ -204,7 +198,7 @@ def test_an_entry_registered_after_a_move_is_behind_the_moved_one(new_rig: Calla
     ids=["no key", "itself", "free", "has a key", "has a reader", "another slot", "no block", "no block either"],
 )
 def test_what_is_no_source_or_no_target_is_refused(
-    new_rig: Callable[..., Rig], src: int, dst: int, error: type[PoolError]
+    new_rig: MakeRig, src: int, dst: int, error: type[PoolError]
 ) -> None:
     rig = new_rig(blocks=8)
     r1, r2 = rig.request("r1"), rig.request("r2")
@@ -233,7 +227,7 @@ def test_a_referenced_target_without_keys_and_readers_of_the_same_slot_is_accept
 
 
 @pytest.mark.clause("POOL-MOVE-3")
-def test_the_target_may_not_be_of_another_group(new_rig: Callable[..., Rig]) -> None:
+def test_the_target_may_not_be_of_another_group(new_rig: MakeRig) -> None:
     rig = new_rig(ATTENTION, WIDE)
     r1 = rig.request("r1")
     rig.take(r1, 2)
@@ -278,9 +272,7 @@ def test_a_free_source_keeps_its_place_in_the_queue(rig: Rig) -> None:
 
 @pytest.mark.clause("POOL-RESET-1", "EVENT-CLEARED-1")
 @EVERY_KIND
-def test_a_reset_forgets_every_key_partial_ones_and_siblings_too(
-    new_rig: Callable[..., Rig], group: GroupConfig
-) -> None:
+def test_a_reset_forgets_every_key_partial_ones_and_siblings_too(new_rig: MakeRig, group: GroupConfig) -> None:
     rig = new_rig(group)
     r1, r2 = rig.request("r1"), rig.request("r2")
     rig.fill(r1, 1)
@@ -314,7 +306,7 @@ def test_a_reset_is_refused_while_one_block_is_referenced(rig: Rig) -> None:
 
 @pytest.mark.clause("POOL-RESET-2")
 def test_a_reset_is_refused_for_a_block_without_a_key_and_for_anonymous_references(
-    new_rig: Callable[..., Rig],
+    new_rig: MakeRig,
 ) -> None:
     for holders in HolderMode:
         rig = new_rig(holders=holders)
@@ -344,7 +336,7 @@ def test_the_queue_keeps_its_order_over_a_reset(rig: Rig) -> None:
 
 
 @pytest.mark.clause("POOL-MOVE-1", "POOL-MOVE-2")
-def test_all_keys_of_a_block_move_together_in_their_order(new_rig: Callable[..., Rig]) -> None:
+def test_all_keys_of_a_block_move_together_in_their_order(new_rig: MakeRig) -> None:
     rig = new_rig(WIDE)
     r1 = rig.request("r1")
     [src, dst] = rig.take(r1, 2)

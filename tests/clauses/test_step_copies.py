@@ -19,20 +19,19 @@ from tests.clauses.rig import (
     WIDE,
     WIDE_ATTENTION_KINDS,
     WIDE_STATE,
+    MakeRig,
     Rig,
     at,
     key,
     removed,
 )
 
-InStep = Callable[..., Rig]
-
 # What a copy reads
 
 
 @pytest.mark.clause("STEP-COPY-1")
 @EVERY_WIDE_KIND
-def test_a_copy_reads_its_source_as_it_was_before_the_step(in_step: InStep, group: GroupConfig) -> None:
+def test_a_copy_reads_its_source_as_it_was_before_the_step(in_step: MakeRig, group: GroupConfig) -> None:
     rig = in_step(group)
     r1 = rig.request("r1")
     rig.take(r1, 2)
@@ -48,7 +47,7 @@ def test_a_copy_reads_its_source_as_it_was_before_the_step(in_step: InStep, grou
 
 
 @pytest.mark.clause("STEP-COPY-1")
-def test_what_was_written_in_this_step_alone_is_not_there_to_be_copied(in_step: InStep) -> None:
+def test_what_was_written_in_this_step_alone_is_not_there_to_be_copied(in_step: MakeRig) -> None:
     rig = in_step()
     r1 = rig.request("r1")
     rig.take(r1, 2)
@@ -59,13 +58,10 @@ def test_what_was_written_in_this_step_alone_is_not_there_to_be_copied(in_step: 
 
 @pytest.mark.clause("STEP-COPY-1")
 @WIDE_ATTENTION_KINDS
-def test_a_reader_copies_what_it_was_served_from_the_last_step(in_step: InStep, group: GroupConfig) -> None:
+def test_a_reader_copies_what_it_was_served_from_the_last_step(in_step: MakeRig, group: GroupConfig) -> None:
     rig = in_step(group)
     r1, r2 = rig.request("r1"), rig.request("r2")
-    rig.take(r1)
-    rig.put(r1, 1, 4)
-    rig.commit(1)
-    rig.begin()
+    rig.settle(r1, 4)
     rig.put(r1, 1, 6)
     rig.touch(r2, 1, 4)
     rig.take(r2)
@@ -74,7 +70,7 @@ def test_a_reader_copies_what_it_was_served_from_the_last_step(in_step: InStep, 
 
 
 @pytest.mark.clause("STEP-COPY-1")
-def test_a_reader_copies_what_it_attached_only_after_the_commit(in_step: InStep) -> None:
+def test_a_reader_copies_what_it_attached_only_after_the_commit(in_step: MakeRig) -> None:
     rig = in_step()
     r1, r2 = rig.request("r1"), rig.request("r2")
     rig.fill(r1, 1)
@@ -91,7 +87,7 @@ def test_a_reader_copies_what_it_attached_only_after_the_commit(in_step: InStep)
 
 
 @pytest.mark.clause("STEP-COPY-1", "STEP-ROLLBACK-2")
-def test_what_was_taken_back_is_not_copied(in_step: InStep) -> None:
+def test_what_was_taken_back_is_not_copied(in_step: MakeRig) -> None:
     rig = in_step()
     r1, r2 = rig.request("r1"), rig.request("r2")
     rig.fill(r1, 1)
@@ -111,12 +107,10 @@ def test_what_was_taken_back_is_not_copied(in_step: InStep) -> None:
 
 @pytest.mark.clause("STEP-COPY-2")
 @EVERY_KIND
-def test_both_ends_of_a_copy_stay_referenced_until_the_commit(in_step: InStep, group: GroupConfig) -> None:
+def test_both_ends_of_a_copy_stay_referenced_until_the_commit(in_step: MakeRig, group: GroupConfig) -> None:
     rig = in_step(group, blocks=6)
     r1 = rig.request("r1")
-    rig.fill(r1, 1)
-    rig.commit(1)
-    rig.begin()
+    rig.settle(r1, 4)
     rig.take(r1)
     rig.pool.copy(1, 2, "r1")
     rig.begin()
@@ -131,7 +125,7 @@ def test_both_ends_of_a_copy_stay_referenced_until_the_commit(in_step: InStep, g
 
 
 @pytest.mark.clause("STEP-COPY-2")
-def test_the_ends_of_copies_are_released_in_the_order_of_the_copies_the_source_first(in_step: InStep) -> None:
+def test_the_ends_of_copies_are_released_in_the_order_of_the_copies_the_source_first(in_step: MakeRig) -> None:
     rig = in_step(blocks=7)
     r1 = rig.request("r1")
     rig.take(r1, 4)
@@ -148,13 +142,10 @@ def test_the_ends_of_copies_are_released_in_the_order_of_the_copies_the_source_f
 
 
 @pytest.mark.clause("STEP-COPY-2")
-def test_the_ends_of_a_copy_are_released_after_the_keys_of_the_step_are_published(in_step: InStep) -> None:
+def test_the_ends_of_a_copy_are_released_after_the_keys_of_the_step_are_published(in_step: MakeRig) -> None:
     rig = in_step(WIDE, blocks=5)
     r1, r2 = rig.request("r1"), rig.request("r2")
-    rig.take(r1)
-    rig.put(r1, 1, 4)
-    rig.commit(1)
-    rig.begin()
+    rig.settle(r1, 4)
     rig.touch(r2, 1, 4)
     rig.take(r2)
     rig.pool.copy(1, 2, "r2")
@@ -169,7 +160,7 @@ def test_the_ends_of_a_copy_are_released_after_the_keys_of_the_step_are_publishe
 
 @pytest.mark.clause("STEP-COPY-2")
 @pytest.mark.parametrize("later", [False, True], ids=["same step", "later step"])
-def test_the_same_copy_may_be_queued_twice_and_holds_until_the_last(in_step: InStep, later: bool) -> None:
+def test_the_same_copy_may_be_queued_twice_and_holds_until_the_last(in_step: MakeRig, later: bool) -> None:
     rig = in_step()
     r1 = rig.request("r1")
     rig.take(r1, 2)
@@ -190,13 +181,11 @@ def test_the_same_copy_may_be_queued_twice_and_holds_until_the_last(in_step: InS
 @pytest.mark.clause("STEP-COPY-2")
 @EVERY_KIND
 def test_both_ends_of_a_move_are_held_by_the_copy_that_holds_the_destination(
-    in_step: InStep, group: GroupConfig
+    in_step: MakeRig, group: GroupConfig
 ) -> None:
     rig = in_step(group, blocks=5)
     r1 = rig.request("r1")
-    rig.fill(r1, 1)
-    rig.commit(1)
-    rig.begin()
+    rig.settle(r1, 4)
     rig.pool.allocate(1, "copy:1")
     rig.pool.move(1, 2)
     assert (rig.holders(1), rig.holders(2)) == ({"r1": None, "copy:1": None}, {"copy:1": None})
@@ -208,12 +197,10 @@ def test_both_ends_of_a_move_are_held_by_the_copy_that_holds_the_destination(
 
 @pytest.mark.clause("STEP-COPY-2")
 @pytest.mark.parametrize("touched", [False, True])
-def test_the_source_of_a_move_may_be_free_or_held_by_the_copy_already(in_step: InStep, touched: bool) -> None:
+def test_the_source_of_a_move_may_be_free_or_held_by_the_copy_already(in_step: MakeRig, touched: bool) -> None:
     rig = in_step(blocks=5)
     r1 = rig.request("r1")
-    rig.fill(r1, 1)
-    rig.commit(1)
-    rig.begin()
+    rig.settle(r1, 4)
     rig.free(r1, 1)
     rig.pool.allocate(1, "copy:1")
     if touched:
@@ -228,12 +215,10 @@ def test_the_source_of_a_move_may_be_free_or_held_by_the_copy_already(in_step: I
 
 
 @pytest.mark.clause("STEP-COPY-2")
-def test_what_one_copy_moves_on_is_held_until_the_last_of_its_moves(in_step: InStep) -> None:
+def test_what_one_copy_moves_on_is_held_until_the_last_of_its_moves(in_step: MakeRig) -> None:
     rig = in_step(blocks=5)
     r1 = rig.request("r1")
-    rig.fill(r1, 1)
-    rig.commit(1)
-    rig.begin()
+    rig.settle(r1, 4)
     rig.pool.allocate(2, "copy:1")
     rig.pool.move(1, 2)
     rig.begin()
@@ -245,7 +230,7 @@ def test_what_one_copy_moves_on_is_held_until_the_last_of_its_moves(in_step: InS
 
 
 @pytest.mark.clause("STEP-COPY-2")
-def test_a_destination_that_was_evicted_and_moved_onto_again_is_released_once(in_step: InStep) -> None:
+def test_a_destination_that_was_evicted_and_moved_onto_again_is_released_once(in_step: MakeRig) -> None:
     rig = in_step(blocks=5)
     r1, r2 = rig.request("r1"), rig.request("r2", range(20, 30))
     rig.fill(r1, 1)
@@ -260,13 +245,11 @@ def test_a_destination_that_was_evicted_and_moved_onto_again_is_released_once(in
     assert (rig.queue(), rig.found(r2, 4), rig.found(r1, 4)) == ([4, 3], 3, None)
 
 
-@pytest.mark.clause("STEP-COPY-2")
-def test_nobody_releases_the_ends_of_a_copy_early(in_step: InStep) -> None:
+@pytest.mark.clause("STEP-COPY-2", "STEP-NAME-1")
+def test_nobody_releases_the_ends_of_a_copy_early(in_step: MakeRig) -> None:
     rig = in_step()
     r1 = rig.request("r1")
-    rig.fill(r1, 1)
-    rig.commit(1)
-    rig.begin()
+    rig.settle(r1, 4)
     rig.pool.allocate(1, "copy:1")
     rig.pool.move(1, 2)
     for block in (1, 2):
@@ -288,7 +271,7 @@ def test_nobody_releases_the_ends_of_a_copy_early(in_step: InStep) -> None:
 
 
 @pytest.mark.clause("STEP-COPY-2")
-def test_names_of_the_pools_own_are_free_where_nothing_is_kept(new_rig: InStep) -> None:
+def test_names_of_the_pools_own_are_free_where_nothing_is_kept(new_rig: MakeRig) -> None:
     rig = new_rig()
     r1 = rig.request("r1")
     rig.fill(r1, 1)
@@ -308,15 +291,11 @@ def test_names_of_the_pools_own_are_free_where_nothing_is_kept(new_rig: InStep) 
 @EVERY_WIDE_KIND
 @pytest.mark.parametrize("residency", Residency)
 def test_a_moved_key_keeps_its_status_and_gets_the_current_step(
-    in_step: InStep, group: GroupConfig, residency: Residency
+    in_step: MakeRig, group: GroupConfig, residency: Residency
 ) -> None:
     rig = in_step(group, residency=residency, blocks=6)
     r1, r2 = rig.request("r1"), rig.request("r2", range(20, 30))
-    rig.take(r1)
-    rig.put(r1, 1, 4)
-    rig.commit(1)
-    rig.events()
-    rig.begin()
+    rig.settle(r1, 4)
     rig.take(r2)
     rig.put(r2, 2, 4)
     rig.begin()
@@ -334,7 +313,7 @@ def test_a_moved_key_keeps_its_status_and_gets_the_current_step(
 
 @pytest.mark.clause("STEP-MOVE-1")
 @WIDE_ATTENTION_KINDS
-def test_all_keys_of_a_block_move_whatever_their_status(in_step: InStep, group: GroupConfig) -> None:
+def test_all_keys_of_a_block_move_whatever_their_status(in_step: MakeRig, group: GroupConfig) -> None:
     rig = in_step(group, blocks=5)
     r1, r2 = rig.request("r1"), rig.request("r2")
     for request in (r1, r2):
@@ -357,13 +336,10 @@ def test_all_keys_of_a_block_move_whatever_their_status(in_step: InStep, group: 
 
 
 @pytest.mark.clause("STEP-MOVE-1", "STEP-ROLLBACK-2")
-def test_a_rollback_takes_reserved_keys_from_where_they_moved_and_no_committed_ones(in_step: InStep) -> None:
+def test_a_rollback_takes_reserved_keys_from_where_they_moved_and_no_committed_ones(in_step: MakeRig) -> None:
     rig = in_step(WIDE, blocks=5)
     r1 = rig.request("r1")
-    rig.take(r1)
-    rig.put(r1, 1, 4)
-    rig.commit(1)
-    rig.begin()
+    rig.settle(r1, 4)
     rig.put(r1, 1, 6)
     rig.begin()
     rig.pool.allocate(1, "copy:1")
@@ -376,13 +352,10 @@ def test_a_rollback_takes_reserved_keys_from_where_they_moved_and_no_committed_o
 
 @pytest.mark.clause("STEP-MOVE-1")
 @EVERY_WIDE_KIND
-def test_a_move_takes_the_content_of_before_the_step(in_step: InStep, group: GroupConfig) -> None:
+def test_a_move_takes_the_content_of_before_the_step(in_step: MakeRig, group: GroupConfig) -> None:
     rig = in_step(group)
     r1 = rig.request("r1")
-    rig.take(r1)
-    rig.put(r1, 1, 4)
-    rig.commit(1)
-    rig.begin()
+    rig.settle(r1, 4)
     if group is not WIDE_STATE:
         rig.pool.write(r1, 1, 6, 0)
     rig.pool.allocate(1, "copy:1")
@@ -393,7 +366,7 @@ def test_a_move_takes_the_content_of_before_the_step(in_step: InStep, group: Gro
 
 @pytest.mark.clause("STEP-MOVE-2")
 @EVERY_KIND
-def test_a_key_does_not_move_in_the_step_that_makes_it_ready(in_step: InStep, group: GroupConfig) -> None:
+def test_a_key_does_not_move_in_the_step_that_makes_it_ready(in_step: MakeRig, group: GroupConfig) -> None:
     rig = in_step(group, blocks=6)
     r1 = rig.request("r1")
     rig.fill(r1, 1)
@@ -415,7 +388,7 @@ def test_a_key_does_not_move_in_the_step_that_makes_it_ready(in_step: InStep, gr
 
 @pytest.mark.clause("STEP-MOVE-2")
 @WIDE_ATTENTION_KINDS
-def test_one_key_of_this_step_keeps_all_keys_of_the_block_from_moving(in_step: InStep, group: GroupConfig) -> None:
+def test_one_key_of_this_step_keeps_all_keys_of_the_block_from_moving(in_step: MakeRig, group: GroupConfig) -> None:
     rig = in_step(group)
     r1 = rig.request("r1")
     rig.take(r1)
@@ -433,12 +406,10 @@ def test_one_key_of_this_step_keeps_all_keys_of_the_block_from_moving(in_step: I
 
 @pytest.mark.clause("STEP-MOVE-2")
 @EVERY_KIND
-def test_a_move_goes_to_a_block_that_a_copy_writes(in_step: InStep, group: GroupConfig) -> None:
+def test_a_move_goes_to_a_block_that_a_copy_writes(in_step: MakeRig, group: GroupConfig) -> None:
     rig = in_step(group, blocks=6)
     r1, r2 = rig.request("r1"), rig.request("r2")
-    rig.fill(r1, 1)
-    rig.commit(1)
-    rig.begin()
+    rig.settle(r1, 4)
     [own], [others], [copys] = rig.take(r1), rig.take(r2), rig.pool.allocate(1, "copy:1")
     for block in (own, others):
         with rig.refused(ContentConflict):
@@ -448,7 +419,7 @@ def test_a_move_goes_to_a_block_that_a_copy_writes(in_step: InStep, group: Group
 
 
 @pytest.mark.clause("STEP-MOVE-2")
-def test_a_move_does_not_go_to_a_block_that_nobody_writes(in_step: InStep) -> None:
+def test_a_move_does_not_go_to_a_block_that_nobody_writes(in_step: MakeRig) -> None:
     rig = in_step()
     r1, r2, r3 = rig.request("r1"), rig.request("r2"), rig.request("r3")
     rig.fill(r3, 1)
@@ -464,7 +435,7 @@ def test_a_move_does_not_go_to_a_block_that_nobody_writes(in_step: InStep) -> No
 
 @pytest.mark.clause("STEP-MOVE-2")
 @EVERY_KIND
-def test_with_immediate_commit_a_move_goes_to_a_block_of_the_request(new_rig: InStep, group: GroupConfig) -> None:
+def test_with_immediate_commit_a_move_goes_to_a_block_of_the_request(new_rig: MakeRig, group: GroupConfig) -> None:
     rig = new_rig(group)
     r1 = rig.request("r1")
     rig.fill(r1, 1)
@@ -478,12 +449,10 @@ def test_with_immediate_commit_a_move_goes_to_a_block_of_the_request(new_rig: In
 
 
 @pytest.mark.clause("OBSERVE-1")
-def test_a_clone_with_steps_in_flight_goes_its_own_way(in_step: InStep) -> None:
+def test_a_clone_with_steps_in_flight_goes_its_own_way(in_step: MakeRig) -> None:
     rig = in_step(ATTENTION, blocks=6)
     r1, r2 = rig.request("r1"), rig.request("r2")
-    rig.fill(r1, 1)
-    rig.commit(1)
-    rig.begin()
+    rig.settle(r1, 4)
     [second] = rig.take(r1)
     rig.put(r1, second, 8)
     rig.attach(r2, second, 8)
@@ -550,7 +519,7 @@ DIFFERENT: dict[str, tuple[Callable[[Rig], object], Callable[[Rig], object]]] = 
 
 @pytest.mark.clause("OBSERVE-1")
 @pytest.mark.parametrize("what", DIFFERENT)
-def test_pools_whose_steps_differ_do_not_compare_equal(in_step: InStep, what: str) -> None:
+def test_pools_whose_steps_differ_do_not_compare_equal(in_step: MakeRig, what: str) -> None:
     states = []
     for prepare in DIFFERENT[what]:
         rig = in_step(blocks=6)
@@ -564,7 +533,7 @@ def test_pools_whose_steps_differ_do_not_compare_equal(in_step: InStep, what: st
 
 
 @pytest.mark.clause("POOL-HOLDER-2", "POOL-CONFIG-1")
-def test_a_pool_with_steps_knows_its_holders(new_rig: InStep) -> None:
+def test_a_pool_with_steps_knows_its_holders(new_rig: MakeRig) -> None:
     with pytest.raises(InvalidArgument):
         new_rig(commit=CommitMode.STEPS, holders=HolderMode.CALLER)
     new_rig(commit=CommitMode.IMMEDIATE, holders=HolderMode.CALLER)

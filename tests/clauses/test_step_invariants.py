@@ -12,9 +12,7 @@ from kvproof.reference.index import Unready
 from kvproof.spec.errors import PoolError
 from kvproof.spec.events import Removed, Stored
 from kvproof.spec.vocabulary import CommitMode, GroupConfig, GroupKind, Key, Residency
-from tests.clauses.rig import ATTENTION, EVERY_KIND, RECURRENT, WIDE, WIDE_WINDOW, WINDOW, Rig, at, key
-
-InStep = Callable[..., Rig]
+from tests.clauses.rig import ATTENTION, EVERY_KIND, RECURRENT, WIDE, WIDE_WINDOW, WINDOW, MakeRig, Rig, at, key
 
 # The checker: a pool that is broken by hand is reported under the clause that it breaks.
 
@@ -260,7 +258,7 @@ def test_a_consumer_that_counts_reserved_copies_is_reported() -> None:
 
 @pytest.mark.clause("INV-EVENTS-2")
 @EVERY_KIND
-def test_per_copy_a_consumer_counts_the_blocks_that_have_a_key_committed(in_step: InStep, group: GroupConfig) -> None:
+def test_per_copy_a_consumer_counts_the_blocks_that_have_a_key_committed(in_step: MakeRig, group: GroupConfig) -> None:
     rig = in_step(group, blocks=6, residency=Residency.PER_COPY)
     requests = [rig.request(name) for name in ("r1", "r2", "r3")]
     counts = []
@@ -334,7 +332,7 @@ def test_beside_a_reserved_full_key_there_are_only_those_that_go_with_its_commit
 
 
 @pytest.mark.clause("INV-LRU-1")
-def test_blocks_released_without_a_key_are_taken_last_in_first_out_before_all_others(in_step: InStep) -> None:
+def test_blocks_released_without_a_key_are_taken_last_in_first_out_before_all_others(in_step: MakeRig) -> None:
     rig = in_step(blocks=7)
     r1 = rig.request("r1")
     table = rig.take(r1, 6)
@@ -347,7 +345,7 @@ def test_blocks_released_without_a_key_are_taken_last_in_first_out_before_all_ot
 
 
 @pytest.mark.clause("INV-LRU-1")
-def test_a_key_that_goes_after_the_release_changes_no_place(in_step: InStep) -> None:
+def test_a_key_that_goes_after_the_release_changes_no_place(in_step: MakeRig) -> None:
     rig = in_step()
     r1 = rig.request("r1")
     rig.fill(r1, 2)
@@ -360,7 +358,7 @@ def test_a_key_that_goes_after_the_release_changes_no_place(in_step: InStep) -> 
 
 
 @pytest.mark.clause("INV-LRU-1")
-def test_a_block_that_was_used_again_takes_the_place_of_its_last_release(new_rig: InStep) -> None:
+def test_a_block_that_was_used_again_takes_the_place_of_its_last_release(new_rig: MakeRig) -> None:
     rig = new_rig()
     r1, r2 = rig.request("r1"), rig.request("r2")
     rig.fill(r1, 2)

@@ -1,7 +1,5 @@
 from __future__ import annotations
 
-from collections.abc import Callable
-
 import pytest
 
 from kvproof.reference.lookup import Hit
@@ -25,19 +23,18 @@ from tests.clauses.rig import (
     WIDE_ATTENTION_KINDS,
     WIDE_STATE,
     WINDOW,
+    MakeRig,
     Rig,
     at,
     key,
     removed,
 )
 
-InStep = Callable[..., Rig]
-
 # What a lookup says of keys that are not committed
 
 
 @pytest.mark.clause("STEP-LOOKUP-1")
-def test_a_lookup_names_who_reserved_a_full_key_of_full_attention(in_step: InStep) -> None:
+def test_a_lookup_names_who_reserved_a_full_key_of_full_attention(in_step: MakeRig) -> None:
     rig = in_step()
     r1, r2 = rig.request("r1"), rig.request("r2")
     rig.fill(r1, 1)
@@ -52,12 +49,10 @@ def test_a_lookup_names_who_reserved_a_full_key_of_full_attention(in_step: InSte
 
 
 @pytest.mark.clause("STEP-LOOKUP-1", "STEP-LOOKUP-2")
-def test_a_lookup_answers_for_each_key_in_order(in_step: InStep) -> None:
+def test_a_lookup_answers_for_each_key_in_order(in_step: MakeRig) -> None:
     rig = in_step()
     r1, r2 = rig.request("r1"), rig.request("r2", range(20, 30))
-    rig.fill(r1, 1)
-    rig.commit(1)
-    rig.begin()
+    rig.settle(r1, 4)
     rig.fill(r2, 1)
     hits = rig.pool.find([key(r2, 4), key(r1, 8), key(r1, 4), key(r2, 4)])
     assert [hit.block for hit in hits] == [None, None, 1, None]
@@ -67,7 +62,7 @@ def test_a_lookup_answers_for_each_key_in_order(in_step: InStep) -> None:
 
 
 @pytest.mark.clause("STEP-LOOKUP-1")
-def test_of_several_reserved_blocks_a_lookup_names_the_first(in_step: InStep) -> None:
+def test_of_several_reserved_blocks_a_lookup_names_the_first(in_step: MakeRig) -> None:
     rig = in_step()
     r1, r2, r3 = (rig.request(name) for name in ("r1", "r2", "r3"))
     for request in (r1, r2):
@@ -83,12 +78,10 @@ def test_of_several_reserved_blocks_a_lookup_names_the_first(in_step: InStep) ->
 
 
 @pytest.mark.clause("STEP-LOOKUP-1")
-def test_a_servable_block_comes_before_one_that_is_reserved(in_step: InStep) -> None:
+def test_a_servable_block_comes_before_one_that_is_reserved(in_step: MakeRig) -> None:
     rig = in_step()
     r1, r2, r3 = (rig.request(name) for name in ("r1", "r2", "r3"))
-    rig.fill(r1, 1)
-    rig.commit(1)
-    rig.begin()
+    rig.settle(r1, 4)
     rig.fill(r2, 1)
     assert rig.hit(r3, 4) == Hit(block=1, reserved=None, writer=None, pending=1)
     rig.pool.evict([1])
@@ -102,7 +95,7 @@ def test_a_servable_block_comes_before_one_that_is_reserved(in_step: InStep) -> 
     ids=lambda value: value.kind.value if isinstance(value, GroupConfig) else str(value),
 )
 def test_partial_keys_windows_and_states_are_pending_but_nobody_attaches(
-    in_step: InStep, group: GroupConfig, position: int
+    in_step: MakeRig, group: GroupConfig, position: int
 ) -> None:
     rig = in_step(group)
     r1, r2 = rig.request("r1"), rig.request("r2")
@@ -115,7 +108,7 @@ def test_partial_keys_windows_and_states_are_pending_but_nobody_attaches(
 
 @pytest.mark.clause("STEP-LOOKUP-2")
 @EVERY_KIND
-def test_pending_is_the_block_that_registered_first_whatever_serves_now(in_step: InStep, group: GroupConfig) -> None:
+def test_pending_is_the_block_that_registered_first_whatever_serves_now(in_step: MakeRig, group: GroupConfig) -> None:
     rig = in_step(group, blocks=5)
     r1, r2, r3 = (rig.request(name) for name in ("r1", "r2", "r3"))
     rig.fill(r1, 1)
@@ -132,13 +125,10 @@ def test_pending_is_the_block_that_registered_first_whatever_serves_now(in_step:
 
 @pytest.mark.clause("STEP-LOOKUP-2", "STEP-UPGRADE-2")
 @WIDE_ATTENTION_KINDS
-def test_a_key_that_a_commit_will_drop_is_not_pending(in_step: InStep, group: GroupConfig) -> None:
+def test_a_key_that_a_commit_will_drop_is_not_pending(in_step: MakeRig, group: GroupConfig) -> None:
     rig = in_step(group)
     r1, r2 = rig.request("r1"), rig.request("r2")
-    rig.take(r1)
-    rig.put(r1, 1, 4)
-    rig.commit(1)
-    rig.begin()
+    rig.settle(r1, 4)
     rig.put(r1, 1, 6)
     rig.pool.cache_partial_block(r1, 1, 2, 0)
     assert [rig.hit(r2, position).pending for position in (2, 4, 6)] == [1, None, 1]
@@ -151,12 +141,10 @@ def test_a_key_that_a_commit_will_drop_is_not_pending(in_step: InStep, group: Gr
 
 
 @pytest.mark.clause("STEP-LOOKUP-1", "STEP-ATTACH-1")
-def test_a_committed_key_on_its_way_to_another_block_is_pending_and_not_attached(in_step: InStep) -> None:
+def test_a_committed_key_on_its_way_to_another_block_is_pending_and_not_attached(in_step: MakeRig) -> None:
     rig = in_step()
     r1, r2 = rig.request("r1"), rig.request("r2")
-    rig.fill(r1, 1)
-    rig.commit(1)
-    rig.begin()
+    rig.settle(r1, 4)
     rig.pool.allocate(1, "copy:1")
     rig.pool.move(1, 2)
     assert rig.hit(r2, 4) == Hit(block=None, reserved=None, writer=None, pending=2)
@@ -168,7 +156,7 @@ def test_a_committed_key_on_its_way_to_another_block_is_pending_and_not_attached
 
 
 @pytest.mark.clause("STEP-ATTACH-1")
-def test_attaching_adds_a_reference_that_reads_the_key(in_step: InStep) -> None:
+def test_attaching_adds_a_reference_that_reads_the_key(in_step: MakeRig) -> None:
     rig = in_step()
     r1, r2, r3 = (rig.request(name) for name in ("r1", "r2", "r3"))
     rig.fill(r1, 1)
@@ -185,7 +173,7 @@ def test_attaching_adds_a_reference_that_reads_the_key(in_step: InStep) -> None:
 
 
 @pytest.mark.clause("STEP-ATTACH-1")
-def test_only_a_reserved_key_is_attached_and_only_where_its_writer_reserved_it(in_step: InStep) -> None:
+def test_only_a_reserved_key_is_attached_and_only_where_its_writer_reserved_it(in_step: MakeRig) -> None:
     rig = in_step(blocks=6)
     r1, r2 = rig.request("r1"), rig.request("r2")
     rig.fill(r1, 2)
@@ -207,7 +195,7 @@ def test_only_a_reserved_key_is_attached_and_only_where_its_writer_reserved_it(i
 
 
 @pytest.mark.clause("STEP-ATTACH-1", "STEP-LOOKUP-1")
-def test_nobody_attaches_to_a_reserved_key_that_moved_away_from_its_writer(in_step: InStep) -> None:
+def test_nobody_attaches_to_a_reserved_key_that_moved_away_from_its_writer(in_step: MakeRig) -> None:
     rig = in_step()
     r1, r2 = rig.request("r1"), rig.request("r2")
     rig.fill(r1, 1)
@@ -223,7 +211,7 @@ def test_nobody_attaches_to_a_reserved_key_that_moved_away_from_its_writer(in_st
 
 
 @pytest.mark.clause("STEP-ATTACH-2", "STEP-ROLLBACK-1")
-def test_a_reader_depends_on_the_writer_until_the_step_of_the_key_is_committed(in_step: InStep) -> None:
+def test_a_reader_depends_on_the_writer_until_the_step_of_the_key_is_committed(in_step: MakeRig) -> None:
     rig = in_step()
     r1, r2 = rig.request("r1"), rig.request("r2")
     rig.fill(r1, 1)
@@ -238,7 +226,7 @@ def test_a_reader_depends_on_the_writer_until_the_step_of_the_key_is_committed(i
 
 @pytest.mark.clause("STEP-ATTACH-2")
 @pytest.mark.parametrize("order", [(1, 2), (2, 1)])
-def test_a_reader_of_keys_of_two_steps_depends_until_the_later_one(in_step: InStep, order: tuple[int, int]) -> None:
+def test_a_reader_of_keys_of_two_steps_depends_until_the_later_one(in_step: MakeRig, order: tuple[int, int]) -> None:
     rig = in_step()
     r1, r2 = rig.request("r1"), rig.request("r2")
     table = rig.take(r1, 2)
@@ -254,7 +242,7 @@ def test_a_reader_of_keys_of_two_steps_depends_until_the_later_one(in_step: InSt
 
 
 @pytest.mark.clause("STEP-ATTACH-2")
-def test_a_reader_depends_on_each_writer_by_itself(in_step: InStep) -> None:
+def test_a_reader_depends_on_each_writer_by_itself(in_step: MakeRig) -> None:
     rig = in_step()
     r1, r2, r3 = rig.request("r1"), rig.request("r2", range(20, 30)), rig.request("r3")
     [first] = rig.fill(r1, 1)
@@ -271,7 +259,7 @@ def test_a_reader_depends_on_each_writer_by_itself(in_step: InStep) -> None:
 
 
 @pytest.mark.clause("STEP-ROLLBACK-1", "STEP-ROLLBACK-2")
-def test_the_reader_of_a_failed_writer_fails_too(in_step: InStep) -> None:
+def test_the_reader_of_a_failed_writer_fails_too(in_step: MakeRig) -> None:
     rig = in_step()
     r1, r2 = rig.request("r1"), rig.request("r2")
     rig.fill(r1, 1)
@@ -287,7 +275,7 @@ def test_the_reader_of_a_failed_writer_fails_too(in_step: InStep) -> None:
     assert rig.queue() == [1, 2, 3]
 
 
-def chain(in_step: InStep) -> Rig:
+def chain(in_step: MakeRig) -> Rig:
     """a writes slot 0; b attaches to it and writes slot 1; c attaches to that and writes slot 2; d does so alone."""
     rig = in_step(blocks=8)
     a, b, c, d = (rig.request(name, range(12)) for name in "abcd")
@@ -316,7 +304,7 @@ def chain(in_step: InStep) -> Rig:
     ],
 )
 def test_a_rollback_takes_everyone_with_it_who_depends_directly_or_through_others(
-    in_step: InStep, named: list[str], taken: list[str]
+    in_step: MakeRig, named: list[str], taken: list[str]
 ) -> None:
     rig = chain(in_step)
     assert rig.pool.rollback(named) == taken
@@ -325,7 +313,7 @@ def test_a_rollback_takes_everyone_with_it_who_depends_directly_or_through_other
 
 
 @pytest.mark.clause("STEP-ROLLBACK-1")
-def test_through_a_committed_step_nobody_depends(in_step: InStep) -> None:
+def test_through_a_committed_step_nobody_depends(in_step: MakeRig) -> None:
     rig = chain(in_step)
     rig.commit(1)
     assert rig.pool.clone().rollback(["a"]) == ["a"]
@@ -335,7 +323,7 @@ def test_through_a_committed_step_nobody_depends(in_step: InStep) -> None:
 
 
 @pytest.mark.clause("STEP-ROLLBACK-1")
-def test_requests_that_depend_on_each_other_fail_together(in_step: InStep) -> None:
+def test_requests_that_depend_on_each_other_fail_together(in_step: MakeRig) -> None:
     rig = in_step()
     a, b = rig.request("a"), rig.request("b", range(20, 30))
     [first], [second] = rig.fill(a, 1), rig.fill(b, 1)
@@ -348,7 +336,7 @@ def test_requests_that_depend_on_each_other_fail_together(in_step: InStep) -> No
 @pytest.mark.clause("STEP-ROLLBACK-2")
 @EVERY_KIND
 def test_a_rollback_removes_the_reserved_keys_of_every_open_step_and_leaves_the_rest(
-    in_step: InStep, group: GroupConfig
+    in_step: MakeRig, group: GroupConfig
 ) -> None:
     rig = in_step(group, blocks=8)
     r1, r2, r3 = rig.request("r1"), rig.request("r2", range(20, 30)), rig.request("r3")
@@ -382,7 +370,7 @@ def test_a_rollback_removes_the_reserved_keys_of_every_open_step_and_leaves_the_
 
 
 @pytest.mark.clause("STEP-ROLLBACK-2")
-def test_a_rollback_takes_back_what_was_attached_in_open_steps_and_nothing_that_was_touched(in_step: InStep) -> None:
+def test_a_rollback_takes_back_what_was_attached_in_open_steps_and_nothing_that_was_touched(in_step: MakeRig) -> None:
     rig = in_step(blocks=6)
     r1, r2 = rig.request("r1"), rig.request("r2")
     rig.fill(r1, 2)
@@ -400,7 +388,7 @@ def test_a_rollback_takes_back_what_was_attached_in_open_steps_and_nothing_that_
 
 
 @pytest.mark.clause("STEP-ROLLBACK-2")
-def test_what_was_taken_back_binds_the_writer_no_more(in_step: InStep) -> None:
+def test_what_was_taken_back_binds_the_writer_no_more(in_step: MakeRig) -> None:
     rig = in_step()
     r1, r2 = rig.request("r1"), rig.request("r2")
     rig.fill(r1, 1)
@@ -417,7 +405,7 @@ def test_what_was_taken_back_binds_the_writer_no_more(in_step: InStep) -> None:
 
 
 @pytest.mark.clause("STEP-ROLLBACK-2")
-def test_after_a_rollback_a_request_registers_anew_and_depends_on_nobody(in_step: InStep) -> None:
+def test_after_a_rollback_a_request_registers_anew_and_depends_on_nobody(in_step: MakeRig) -> None:
     rig = in_step()
     r1, r2 = rig.request("r1"), rig.request("r2")
     rig.fill(r1, 1)
@@ -434,7 +422,7 @@ def test_after_a_rollback_a_request_registers_anew_and_depends_on_nobody(in_step
 
 
 @pytest.mark.clause("STEP-ROLLBACK-2", "STEP-COPY-2")
-def test_a_rollback_cancels_no_copy(in_step: InStep) -> None:
+def test_a_rollback_cancels_no_copy(in_step: MakeRig) -> None:
     rig = in_step()
     r1 = rig.request("r1")
     rig.fill(r1, 1)
@@ -450,13 +438,10 @@ def test_a_rollback_cancels_no_copy(in_step: InStep) -> None:
 
 @pytest.mark.clause("STEP-ROLLBACK-3")
 @WIDE_ATTENTION_KINDS
-def test_rows_that_were_committed_outlive_the_failed_write_behind_them(in_step: InStep, group: GroupConfig) -> None:
+def test_rows_that_were_committed_outlive_the_failed_write_behind_them(in_step: MakeRig, group: GroupConfig) -> None:
     rig = in_step(group)
     r1, r2 = rig.request("r1"), rig.request("r2")
-    rig.take(r1)
-    rig.put(r1, 1, 4)
-    rig.commit(1)
-    rig.begin()
+    rig.settle(r1, 4)
     rig.touch(r2, 1, 4)
     rig.put(r1, 1, 6)
     rig.begin()
@@ -470,7 +455,7 @@ def test_rows_that_were_committed_outlive_the_failed_write_behind_them(in_step: 
 
 
 @pytest.mark.clause("STEP-ROLLBACK-3")
-def test_a_committed_state_stays_and_a_failed_one_is_nothing(in_step: InStep) -> None:
+def test_a_committed_state_stays_and_a_failed_one_is_nothing(in_step: MakeRig) -> None:
     rig = in_step(WIDE_STATE)
     r1, r2 = rig.request("r1"), rig.request("r2", range(20, 30))
     for request in (r1, r2):
@@ -487,7 +472,7 @@ def test_a_committed_state_stays_and_a_failed_one_is_nothing(in_step: InStep) ->
 @pytest.mark.clause("STEP-ROLLBACK-3")
 @EVERY_WIDE_KIND
 def test_a_block_that_was_allocated_in_an_open_step_holds_nothing_after_a_rollback(
-    in_step: InStep, group: GroupConfig
+    in_step: MakeRig, group: GroupConfig
 ) -> None:
     rig = in_step(group, blocks=2)
     r1, r2 = rig.request("r1"), rig.request("r2")
@@ -503,7 +488,7 @@ def test_a_block_that_was_allocated_in_an_open_step_holds_nothing_after_a_rollba
 
 
 @pytest.mark.clause("STEP-ROLLBACK-3")
-def test_a_rollback_leaves_what_others_wrote(in_step: InStep) -> None:
+def test_a_rollback_leaves_what_others_wrote(in_step: MakeRig) -> None:
     rig = in_step()
     r1, r2 = rig.request("r1"), rig.request("r2", range(20, 30))
     rig.fill(r1, 1)
@@ -517,7 +502,7 @@ def test_a_rollback_leaves_what_others_wrote(in_step: InStep) -> None:
 
 @pytest.mark.clause("STEP-FREE-1")
 @EVERY_KIND
-def test_a_block_is_not_released_while_its_holder_has_reserved_keys_on_it(in_step: InStep, group: GroupConfig) -> None:
+def test_a_block_is_not_released_while_its_holder_has_reserved_keys_on_it(in_step: MakeRig, group: GroupConfig) -> None:
     rig = in_step(group)
     r1 = rig.request("r1")
     rig.fill(r1, 1)
@@ -534,7 +519,7 @@ def test_a_block_is_not_released_while_its_holder_has_reserved_keys_on_it(in_ste
 
 @pytest.mark.clause("STEP-FREE-1")
 @pytest.mark.parametrize("how", ["evict", "rollback"])
-def test_without_its_reserved_keys_a_block_is_released(in_step: InStep, how: str) -> None:
+def test_without_its_reserved_keys_a_block_is_released(in_step: MakeRig, how: str) -> None:
     rig = in_step()
     r1 = rig.request("r1")
     rig.fill(r1, 1)
@@ -547,7 +532,7 @@ def test_without_its_reserved_keys_a_block_is_released(in_step: InStep, how: str
 
 
 @pytest.mark.clause("STEP-FREE-1")
-def test_a_reader_may_go_before_the_commit_and_the_writer_may_not_even_if_readers_stay(in_step: InStep) -> None:
+def test_a_reader_may_go_before_the_commit_and_the_writer_may_not_even_if_readers_stay(in_step: MakeRig) -> None:
     rig = in_step()
     r1, r2, r3 = (rig.request(name) for name in ("r1", "r2", "r3"))
     rig.fill(r1, 1)
@@ -566,7 +551,7 @@ def test_a_reader_may_go_before_the_commit_and_the_writer_may_not_even_if_reader
 @EVERY_KIND
 @pytest.mark.parametrize("committed", [True, False], ids=["committed", "reserved"])
 def test_the_last_reference_does_not_go_while_a_moved_key_is_not_ready(
-    in_step: InStep, group: GroupConfig, committed: bool
+    in_step: MakeRig, group: GroupConfig, committed: bool
 ) -> None:
     rig = in_step(group)
     r1 = rig.request("r1")
@@ -587,7 +572,7 @@ def test_the_last_reference_does_not_go_while_a_moved_key_is_not_ready(
 
 
 @pytest.mark.clause("STEP-FREE-1")
-def test_a_reset_never_meets_a_reserved_key(in_step: InStep) -> None:
+def test_a_reset_never_meets_a_reserved_key(in_step: MakeRig) -> None:
     rig = in_step()
     r1 = rig.request("r1")
     rig.fill(r1, 1)
@@ -599,13 +584,11 @@ def test_a_reset_never_meets_a_reserved_key(in_step: InStep) -> None:
     assert len(rig.events()) == 1
 
 
-def finishing(in_step: InStep, group: GroupConfig) -> Rig:
+def finishing(in_step: MakeRig, group: GroupConfig) -> Rig:
     """r1 holds 1 (committed), 2 and 3 (reserved), 4 (nothing); blocks 5 and 6 are free."""
     rig = in_step(group, blocks=7)
     r1 = rig.request("r1")
-    rig.fill(r1, 1)
-    rig.commit(1)
-    rig.begin()
+    rig.settle(r1, 4)
     table = [1, *rig.take(r1, 3)]
     rig.put(r1, table[1], 8)
     rig.begin()
@@ -617,7 +600,7 @@ def finishing(in_step: InStep, group: GroupConfig) -> Rig:
 @EVERY_KIND
 @pytest.mark.parametrize("blocks", [[4, 3, 2, 1], [1, 2, 3, 4], [0, 2, 4], [1], []])
 def test_finish_is_a_rollback_and_then_a_release_in_the_order_given(
-    in_step: InStep, group: GroupConfig, blocks: list[int]
+    in_step: MakeRig, group: GroupConfig, blocks: list[int]
 ) -> None:
     rig = finishing(in_step, group)
     twin = rig.pool.clone()
@@ -629,7 +612,7 @@ def test_finish_is_a_rollback_and_then_a_release_in_the_order_given(
 
 
 @pytest.mark.clause("STEP-FINISH-1")
-def test_finish_takes_dependents_back_and_leaves_them_their_blocks(in_step: InStep) -> None:
+def test_finish_takes_dependents_back_and_leaves_them_their_blocks(in_step: MakeRig) -> None:
     rig = in_step()
     r1, r2 = rig.request("r1"), rig.request("r2")
     rig.fill(r1, 1)
@@ -642,7 +625,7 @@ def test_finish_takes_dependents_back_and_leaves_them_their_blocks(in_step: InSt
 
 
 @pytest.mark.clause("STEP-FINISH-1")
-def test_finish_is_refused_whole_like_free(in_step: InStep) -> None:
+def test_finish_is_refused_whole_like_free(in_step: MakeRig) -> None:
     rig = finishing(in_step, ATTENTION)
     for blocks in ([1, 5], [1, 1], [2, 3, 2]):
         with rig.refused(NotReferenced):
@@ -654,7 +637,7 @@ def test_finish_is_refused_whole_like_free(in_step: InStep) -> None:
 
 
 @pytest.mark.clause("STEP-FINISH-1", "STEP-IMMEDIATE-1")
-def test_with_immediate_commit_finish_is_free(new_rig: InStep) -> None:
+def test_with_immediate_commit_finish_is_free(new_rig: MakeRig) -> None:
     rig = new_rig()
     r1 = rig.request("r1")
     rig.fill(r1, 2)
@@ -670,7 +653,7 @@ def test_with_immediate_commit_finish_is_free(new_rig: InStep) -> None:
 @pytest.mark.clause("STEP-SERVE-1", "STEP-FINISH-1", "STEP-COMMIT-4")
 @EVERY_KIND
 @pytest.mark.parametrize("residency", Residency)
-def test_after_an_abort_the_same_prompt_misses(in_step: InStep, group: GroupConfig, residency: Residency) -> None:
+def test_after_an_abort_the_same_prompt_misses(in_step: MakeRig, group: GroupConfig, residency: Residency) -> None:
     rig = in_step(group, residency=residency)
     aborted, retry = rig.request("aborted"), rig.request("retry")
     table = rig.fill(aborted, 2)
@@ -684,12 +667,10 @@ def test_after_an_abort_the_same_prompt_misses(in_step: InStep, group: GroupConf
 
 @pytest.mark.clause("STEP-SERVE-1", "STEP-ROLLBACK-2", "STEP-COMMIT-1")
 @EVERY_KIND
-def test_a_request_that_is_preempted_in_its_step_publishes_nothing_of_it(in_step: InStep, group: GroupConfig) -> None:
+def test_a_request_that_is_preempted_in_its_step_publishes_nothing_of_it(in_step: MakeRig, group: GroupConfig) -> None:
     rig = in_step(group, blocks=5)
     r1, r2 = rig.request("r1"), rig.request("r2", range(20, 30))
-    rig.fill(r1, 1)
-    rig.commit(1)
-    rig.begin()
+    rig.settle(r1, 4)
     rig.fill(r2, 1)
     [second] = rig.take(r1)
     rig.put(r1, second, 8)
@@ -706,14 +687,10 @@ def test_a_request_that_is_preempted_in_its_step_publishes_nothing_of_it(in_step
 
 
 @pytest.mark.clause("STEP-UPGRADE-1", "STEP-ROLLBACK-2", "STEP-ROLLBACK-3")
-def test_an_abort_during_an_upgrade_leaves_the_committed_key_to_the_next_request(in_step: InStep) -> None:
+def test_an_abort_during_an_upgrade_leaves_the_committed_key_to_the_next_request(in_step: MakeRig) -> None:
     rig = in_step(WIDE)
     r1, r2 = rig.request("r1"), rig.request("r2")
-    rig.take(r1)
-    rig.put(r1, 1, 4)
-    rig.commit(1)
-    rig.events()
-    rig.begin()
+    rig.settle(r1, 4)
     rig.put(r1, 1, 8)
     rig.pool.finish("r1", [1])
     assert (rig.found(r2, 4), rig.hit(r2, 8)) == (1, Hit(None, None, None, None))
@@ -728,7 +705,7 @@ def test_an_abort_during_an_upgrade_leaves_the_committed_key_to_the_next_request
 
 
 @pytest.mark.clause("STEP-FREE-1", "STEP-FINISH-1")
-def test_a_refused_release_leaves_the_request_able_to_go_on(in_step: InStep) -> None:
+def test_a_refused_release_leaves_the_request_able_to_go_on(in_step: MakeRig) -> None:
     rig = in_step()
     r1 = rig.request("r1")
     rig.fill(r1, 1)

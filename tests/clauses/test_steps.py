@@ -5,7 +5,7 @@ from collections.abc import Callable
 import pytest
 
 from kvproof.reference import Request
-from kvproof.spec.errors import ContentConflict, NoOpenStep, NotCached, OutOfBlocks, OutOfOrder
+from kvproof.spec.errors import ContentConflict, InvalidArgument, NoOpenStep, NotCached, OutOfBlocks, OutOfOrder
 from kvproof.spec.events import Event, Removed, Stored
 from kvproof.spec.vocabulary import CommitMode, GroupConfig, GroupKind, Residency
 from tests.clauses.rig import (
@@ -19,19 +19,44 @@ from tests.clauses.rig import (
     WIDE_ATTENTION_KINDS,
     WIDE_STATE,
     WINDOW,
+    MakeRig,
     Rig,
     at,
     key,
     removed,
 )
 
-InStep = Callable[..., Rig]
+# Names
+
+
+@pytest.mark.clause("STEP-NAME-1")
+def test_a_request_named_like_a_copy_neither_writes_nor_registers(in_step: MakeRig) -> None:
+    rig = in_step()
+    r1, copy = rig.request("r1"), rig.request("copy:1")
+    rig.settle(r1, 4)
+    rig.take(copy)
+    with rig.refused(InvalidArgument):
+        rig.pool.write(copy, 2, 4, 0)
+    with rig.refused(InvalidArgument):
+        rig.pool.cache_partial_block(copy, 2, 4, 0)
+    with rig.refused(InvalidArgument):
+        rig.pool.cache_full_blocks(copy, [2], 0, 1, 0)
+    rig.pool.move(1, 2)
+
+
+@pytest.mark.clause("STEP-NAME-1")
+def test_without_steps_a_request_may_be_named_like_a_copy(new_rig: MakeRig) -> None:
+    rig = new_rig()
+    copy = rig.request("copy:1")
+    rig.fill(copy, 1)
+    assert rig.found(copy, 4) == 1
+
 
 # The life of a step
 
 
 @pytest.mark.clause("STEP-OPEN-1")
-def test_steps_are_numbered_from_one_whether_or_not_those_before_are_committed(new_rig: InStep) -> None:
+def test_steps_are_numbered_from_one_whether_or_not_those_before_are_committed(new_rig: MakeRig) -> None:
     rig = new_rig(commit=CommitMode.STEPS)
     assert rig.pool.last_committed_step == 0
     assert [rig.begin(), rig.begin()] == [1, 2]
@@ -41,7 +66,7 @@ def test_steps_are_numbered_from_one_whether_or_not_those_before_are_committed(n
     assert (rig.begin(), rig.pool.last_committed_step) == (4, 3)
 
 
-def between_steps(new_rig: InStep) -> Rig:
+def between_steps(new_rig: MakeRig) -> Rig:
     """r1 has the full block 1, whose key is committed, and block 2, written; copy:1 has block 3. No step is open."""
     rig = new_rig(blocks=5, commit=CommitMode.STEPS)
     r1 = rig.request("r1")
@@ -69,7 +94,7 @@ OF_A_STEP: dict[str, Callable[[Rig, Request], object]] = {
 
 @pytest.mark.clause("STEP-OPEN-2")
 @pytest.mark.parametrize("name", OF_A_STEP)
-def test_what_belongs_to_a_step_is_refused_without_one_and_accepted_within(new_rig: InStep, name: str) -> None:
+def test_what_belongs_to_a_step_is_refused_without_one_and_accepted_within(new_rig: MakeRig, name: str) -> None:
     rig = between_steps(new_rig)
     with rig.refused(NoOpenStep):
         OF_A_STEP[name](rig, rig.requests[0])
@@ -81,7 +106,7 @@ def test_what_belongs_to_a_step_is_refused_without_one_and_accepted_within(new_r
 
 
 @pytest.mark.clause("STEP-OPEN-2")
-def test_attach_is_refused_without_a_step_before_its_arguments_are_looked_at(new_rig: InStep) -> None:
+def test_attach_is_refused_without_a_step_before_its_arguments_are_looked_at(new_rig: MakeRig) -> None:
     rig = between_steps(new_rig)
     with rig.refused(NoOpenStep):
         rig.attach(rig.requests[1], 1, 4)
@@ -93,7 +118,7 @@ def test_attach_is_refused_without_a_step_before_its_arguments_are_looked_at(new
 
 
 @pytest.mark.clause("STEP-OPEN-2")
-def test_everything_else_needs_no_step(new_rig: InStep) -> None:
+def test_everything_else_needs_no_step(new_rig: MakeRig) -> None:
     rig = between_steps(new_rig)
     r1 = rig.requests[0]
     assert (rig.found(r1, 4), rig.hit(r1, 4).block, rig.pool.full_key(1)) == (1, 1, key(r1, 4))
@@ -110,7 +135,7 @@ def test_everything_else_needs_no_step(new_rig: InStep) -> None:
 
 @pytest.mark.clause("STEP-SERVE-1")
 @EVERY_KIND
-def test_a_reserved_key_serves_nobody_until_its_commit(in_step: InStep, group: GroupConfig) -> None:
+def test_a_reserved_key_serves_nobody_until_its_commit(in_step: MakeRig, group: GroupConfig) -> None:
     rig = in_step(group)
     r1, r2 = rig.request("r1"), rig.request("r2")
     [block] = rig.fill(r1, 1)
@@ -127,7 +152,7 @@ def test_a_reserved_key_serves_nobody_until_its_commit(in_step: InStep, group: G
 
 @pytest.mark.clause("STEP-SERVE-1", "STEP-COMMIT-1")
 @EVERY_KIND
-def test_with_several_steps_in_flight_each_commit_serves_its_own_keys(in_step: InStep, group: GroupConfig) -> None:
+def test_with_several_steps_in_flight_each_commit_serves_its_own_keys(in_step: MakeRig, group: GroupConfig) -> None:
     rig = in_step(group)
     r1 = rig.request("r1")
     table = rig.take(r1, 2)
@@ -145,7 +170,7 @@ def test_with_several_steps_in_flight_each_commit_serves_its_own_keys(in_step: I
 @pytest.mark.clause("STEP-SERVE-1", "STEP-MOVE-1")
 @EVERY_KIND
 def test_a_committed_key_that_moves_serves_nobody_until_its_step_is_committed(
-    in_step: InStep, group: GroupConfig
+    in_step: MakeRig, group: GroupConfig
 ) -> None:
     rig = in_step(group, blocks=5)
     r1, r2, r3 = rig.request("r1"), rig.request("r2"), rig.request("r3")
@@ -164,7 +189,7 @@ def test_a_committed_key_that_moves_serves_nobody_until_its_step_is_committed(
 
 @pytest.mark.clause("STEP-RESERVE-1")
 @EVERY_KIND
-def test_a_key_that_is_registered_again_keeps_its_first_step(in_step: InStep, group: GroupConfig) -> None:
+def test_a_key_that_is_registered_again_keeps_its_first_step(in_step: MakeRig, group: GroupConfig) -> None:
     rig = in_step(group)
     r1 = rig.request("r1")
     rig.fill(r1, 1)
@@ -180,7 +205,7 @@ def test_a_key_that_is_registered_again_keeps_its_first_step(in_step: InStep, gr
 
 @pytest.mark.clause("STEP-RESERVE-1", "STEP-REPLACE-1")
 @EVERY_KIND
-def test_a_key_is_reserved_in_the_current_step(in_step: InStep, group: GroupConfig) -> None:
+def test_a_key_is_reserved_in_the_current_step(in_step: MakeRig, group: GroupConfig) -> None:
     rig = in_step(group)
     r1 = rig.request("r1")
     rig.take(r1)
@@ -198,7 +223,7 @@ def test_a_key_is_reserved_in_the_current_step(in_step: InStep, group: GroupConf
 
 @pytest.mark.clause("STEP-COMMIT-1", "STEP-COMMIT-4")
 @EVERY_KIND
-def test_an_evicted_key_that_is_registered_again_belongs_to_its_new_step(in_step: InStep, group: GroupConfig) -> None:
+def test_an_evicted_key_that_is_registered_again_belongs_to_its_new_step(in_step: MakeRig, group: GroupConfig) -> None:
     rig = in_step(group)
     r1 = rig.request("r1")
     rig.fill(r1, 1)
@@ -212,7 +237,7 @@ def test_an_evicted_key_that_is_registered_again_belongs_to_its_new_step(in_step
 
 
 @pytest.mark.clause("STEP-COMMIT-1")
-def test_a_commit_takes_all_keys_of_its_step_and_no_others(in_step: InStep) -> None:
+def test_a_commit_takes_all_keys_of_its_step_and_no_others(in_step: MakeRig) -> None:
     rig = in_step(ATTENTION, RECURRENT, blocks=7)
     r1, r2 = rig.request("r1"), rig.request("r2", range(20, 30))
     rig.fill(r1, 1)
@@ -229,7 +254,7 @@ def test_a_commit_takes_all_keys_of_its_step_and_no_others(in_step: InStep) -> N
 
 
 @pytest.mark.clause("STEP-COMMIT-2")
-def test_steps_are_committed_in_order_and_once(new_rig: InStep) -> None:
+def test_steps_are_committed_in_order_and_once(new_rig: MakeRig) -> None:
     rig = new_rig(commit=CommitMode.STEPS)
     with rig.refused(OutOfOrder):
         rig.commit(1)
@@ -273,7 +298,7 @@ def stored(request: Request, group: int, *run: int, parent: int = 0) -> Stored:
 
 
 @pytest.mark.clause("STEP-COMMIT-3")
-def test_nothing_is_told_before_the_commit_and_everything_with_it(in_step: InStep) -> None:
+def test_nothing_is_told_before_the_commit_and_everything_with_it(in_step: MakeRig) -> None:
     rig = in_step()
     r1 = rig.request("r1")
     rig.fill(r1, 2)
@@ -286,7 +311,7 @@ def test_nothing_is_told_before_the_commit_and_everything_with_it(in_step: InSte
 
 
 @pytest.mark.clause("STEP-COMMIT-3")
-def test_stored_events_come_by_admission_then_group_then_position(in_step: InStep) -> None:
+def test_stored_events_come_by_admission_then_group_then_position(in_step: MakeRig) -> None:
     rig = in_step(ATTENTION, WINDOW, blocks=9)
     r1, r2 = rig.request("r1", range(10)), rig.request("r2", range(20, 30))
 
@@ -307,7 +332,7 @@ def test_stored_events_come_by_admission_then_group_then_position(in_step: InSte
 
 
 @pytest.mark.clause("STEP-COMMIT-3")
-def test_each_step_has_an_order_of_admission_of_its_own(in_step: InStep) -> None:
+def test_each_step_has_an_order_of_admission_of_its_own(in_step: MakeRig) -> None:
     rig = in_step(blocks=6)
     r1, r2 = rig.request("r1", range(10)), rig.request("r2", range(20, 30))
     rig.fill(r1, 1)
@@ -327,7 +352,7 @@ def test_each_step_has_an_order_of_admission_of_its_own(in_step: InStep) -> None
 
 @pytest.mark.clause("STEP-COMMIT-3", "STEP-UPGRADE-2")
 @WIDE_ATTENTION_KINDS
-def test_what_a_commit_drops_is_told_before_what_it_stores(in_step: InStep, group: GroupConfig) -> None:
+def test_what_a_commit_drops_is_told_before_what_it_stores(in_step: MakeRig, group: GroupConfig) -> None:
     rig = in_step(group)
     r1, r2 = rig.request("r1", range(10)), rig.request("r2", range(20, 30))
     for request in (r1, r2):
@@ -344,7 +369,7 @@ def test_what_a_commit_drops_is_told_before_what_it_stores(in_step: InStep, grou
 
 @pytest.mark.clause("STEP-COMMIT-3")
 @pytest.mark.parametrize("first", ["child", "parent"])
-def test_an_ancestor_that_is_stored_later_in_the_same_commit_is_no_parent(in_step: InStep, first: str) -> None:
+def test_an_ancestor_that_is_stored_later_in_the_same_commit_is_no_parent(in_step: MakeRig, first: str) -> None:
     rig = in_step()
     child, parent = rig.request("child"), rig.request("parent")
 
@@ -363,7 +388,7 @@ def test_an_ancestor_that_is_stored_later_in_the_same_commit_is_no_parent(in_ste
 
 
 @pytest.mark.clause("STEP-COMMIT-3")
-def test_an_ancestor_that_is_stored_later_in_the_same_call_but_in_another_group_is_no_parent(in_step: InStep) -> None:
+def test_an_ancestor_that_is_stored_later_in_the_same_call_but_in_another_group_is_no_parent(in_step: MakeRig) -> None:
     rig = in_step(ATTENTION, GroupConfig(GroupKind.FULL_ATTENTION, 2), blocks=5)
     r1 = rig.request("r1")
     rig.fill(r1, 2, group=1)
@@ -373,7 +398,7 @@ def test_an_ancestor_that_is_stored_later_in_the_same_call_but_in_another_group_
 
 
 @pytest.mark.clause("STEP-COMMIT-3")
-def test_an_ancestor_that_is_reserved_in_another_step_is_no_parent(in_step: InStep) -> None:
+def test_an_ancestor_that_is_reserved_in_another_step_is_no_parent(in_step: MakeRig) -> None:
     rig = in_step()
     r1 = rig.request("r1")
     table = rig.take(r1, 2)
@@ -387,7 +412,7 @@ def test_an_ancestor_that_is_reserved_in_another_step_is_no_parent(in_step: InSt
 @pytest.mark.clause("STEP-COMMIT-3")
 @pytest.mark.parametrize("residency", Residency)
 def test_a_key_that_two_requests_publish_in_one_step_is_stored_once_or_once_per_copy(
-    in_step: InStep, residency: Residency
+    in_step: MakeRig, residency: Residency
 ) -> None:
     rig = in_step(residency=residency)
     r1, r2 = rig.request("r1"), rig.request("r2")
@@ -402,15 +427,11 @@ def test_a_key_that_two_requests_publish_in_one_step_is_stored_once_or_once_per_
 @pytest.mark.clause("STEP-COMMIT-3")
 @pytest.mark.parametrize("residency", Residency)
 def test_a_key_that_goes_on_one_block_and_comes_on_another_in_one_commit_is_no_news(
-    in_step: InStep, residency: Residency
+    in_step: MakeRig, residency: Residency
 ) -> None:
     rig = in_step(WIDE, residency=residency)
     r1, r2 = rig.request("r1"), rig.request("r2")
-    rig.take(r1)
-    rig.put(r1, 1, 4)
-    rig.commit(1)
-    rig.events()
-    rig.begin()
+    rig.settle(r1, 4)
     rig.put(r1, 1, 8)
     rig.take(r2)
     rig.put(r2, 2, 4)
@@ -435,7 +456,7 @@ GOING: dict[str, Callable[[Rig, Request], object]] = {
 @pytest.mark.parametrize("residency", Residency)
 @pytest.mark.parametrize("how", GOING)
 def test_a_key_that_goes_before_its_commit_gives_no_event(
-    in_step: InStep, group: GroupConfig, residency: Residency, how: str
+    in_step: MakeRig, group: GroupConfig, residency: Residency, how: str
 ) -> None:
     rig = in_step(group, residency=residency)
     r1 = rig.request("r1")
@@ -451,7 +472,9 @@ def test_a_key_that_goes_before_its_commit_gives_no_event(
 
 @pytest.mark.clause("STEP-COMMIT-4", "STEP-UPGRADE-1")
 @WIDE_ATTENTION_KINDS
-def test_a_key_that_a_longer_one_replaces_before_its_commit_gives_no_event(in_step: InStep, group: GroupConfig) -> None:
+def test_a_key_that_a_longer_one_replaces_before_its_commit_gives_no_event(
+    in_step: MakeRig, group: GroupConfig
+) -> None:
     rig = in_step(group)
     r1 = rig.request("r1")
     rig.take(r1)
@@ -470,14 +493,11 @@ def test_a_key_that_a_longer_one_replaces_before_its_commit_gives_no_event(in_st
 @pytest.mark.clause("STEP-UPGRADE-1")
 @WIDE_ATTENTION_KINDS
 def test_a_longer_key_drops_shorter_reserved_keys_at_once_and_no_committed_one(
-    in_step: InStep, group: GroupConfig
+    in_step: MakeRig, group: GroupConfig
 ) -> None:
     rig = in_step(group)
     r1 = rig.request("r1")
-    rig.take(r1)
-    rig.put(r1, 1, 2)
-    rig.commit(1)
-    rig.begin()
+    rig.settle(r1, 2)
     rig.put(r1, 1, 4)
     rig.begin()
     rig.put(r1, 1, 6)
@@ -493,14 +513,10 @@ def test_a_longer_key_drops_shorter_reserved_keys_at_once_and_no_committed_one(
 
 @pytest.mark.clause("STEP-UPGRADE-2")
 @WIDE_ATTENTION_KINDS
-def test_the_shorter_committed_key_goes_when_the_longer_one_is_committed(in_step: InStep, group: GroupConfig) -> None:
+def test_the_shorter_committed_key_goes_when_the_longer_one_is_committed(in_step: MakeRig, group: GroupConfig) -> None:
     rig = in_step(group)
     r1 = rig.request("r1")
-    rig.take(r1)
-    rig.put(r1, 1, 4)
-    rig.commit(1)
-    rig.events()
-    rig.begin()
+    rig.settle(r1, 4)
     rig.put(r1, 1, 8)
     assert rig.pool.contains(key(r1, 4), 1)
     assert rig.pool.contains(key(r1, 8), 1)
@@ -513,13 +529,12 @@ def test_the_shorter_committed_key_goes_when_the_longer_one_is_committed(in_step
 @pytest.mark.clause("STEP-UPGRADE-2")
 @WIDE_ATTENTION_KINDS
 @pytest.mark.parametrize("later", [False, True], ids=["same step", "later step"])
-def test_a_key_that_was_registered_below_the_longer_one_stays(in_step: InStep, group: GroupConfig, later: bool) -> None:
+def test_a_key_that_was_registered_below_the_longer_one_stays(
+    in_step: MakeRig, group: GroupConfig, later: bool
+) -> None:
     rig = in_step(group)
     r1 = rig.request("r1")
-    rig.take(r1)
-    rig.put(r1, 1, 4)
-    rig.commit(1)
-    rig.begin()
+    rig.settle(r1, 4)
     rig.put(r1, 1, 6)
     if later:
         rig.begin()
@@ -534,7 +549,7 @@ def test_a_key_that_was_registered_below_the_longer_one_stays(in_step: InStep, g
 
 @pytest.mark.clause("STEP-UPGRADE-2")
 @WIDE_ATTENTION_KINDS
-def test_a_key_that_comes_below_a_committed_longer_one_drops_nothing(in_step: InStep, group: GroupConfig) -> None:
+def test_a_key_that_comes_below_a_committed_longer_one_drops_nothing(in_step: MakeRig, group: GroupConfig) -> None:
     rig = in_step(group)
     r1 = rig.request("r1")
     rig.take(r1)
@@ -548,7 +563,7 @@ def test_a_key_that_comes_below_a_committed_longer_one_drops_nothing(in_step: In
 
 
 @pytest.mark.clause("STEP-UPGRADE-2")
-def test_another_block_keeps_the_shorter_key(in_step: InStep) -> None:
+def test_another_block_keeps_the_shorter_key(in_step: MakeRig) -> None:
     rig = in_step(WIDE)
     r1, r2 = rig.request("r1"), rig.request("r2")
     for request in (r1, r2):
@@ -565,15 +580,11 @@ def test_another_block_keeps_the_shorter_key(in_step: InStep) -> None:
 @pytest.mark.clause("STEP-REPLACE-1")
 @EVERY_WIDE_KIND
 def test_with_replace_committed_keys_go_at_once_and_the_new_one_is_reserved(
-    in_step: InStep, group: GroupConfig
+    in_step: MakeRig, group: GroupConfig
 ) -> None:
     rig = in_step(group)
     r1 = rig.request("r1")
-    rig.take(r1)
-    rig.put(r1, 1, 4)
-    rig.commit(1)
-    rig.events()
-    rig.begin()
+    rig.settle(r1, 4)
     position = 4 if group is WIDE_STATE else 6
     if position == 6:
         rig.pool.write(r1, 1, 6, 0)
@@ -586,14 +597,10 @@ def test_with_replace_committed_keys_go_at_once_and_the_new_one_is_reserved(
 
 @pytest.mark.clause("STEP-REPLACE-1")
 @pytest.mark.parametrize("how", ["evict", "move"])
-def test_a_recurrent_key_is_gone_from_its_block_before_the_overwrite_is_scheduled(in_step: InStep, how: str) -> None:
+def test_a_recurrent_key_is_gone_from_its_block_before_the_overwrite_is_scheduled(in_step: MakeRig, how: str) -> None:
     rig = in_step(WIDE_STATE)
     r1 = rig.request("r1")
-    rig.take(r1)
-    rig.put(r1, 1, 4)
-    rig.commit(1)
-    rig.events()
-    rig.begin()
+    rig.settle(r1, 4)
     with rig.refused(ContentConflict):
         rig.pool.write(r1, 1, 6, 0)
     if how == "evict":
@@ -613,7 +620,7 @@ def test_a_recurrent_key_is_gone_from_its_block_before_the_overwrite_is_schedule
 
 
 @pytest.mark.clause("STEP-IMMEDIATE-1")
-def test_with_immediate_commit_the_operations_of_steps_are_refused(new_rig: InStep) -> None:
+def test_with_immediate_commit_the_operations_of_steps_are_refused(new_rig: MakeRig) -> None:
     rig = new_rig()
     r1, r2 = rig.request("r1"), rig.request("r2")
     rig.fill(r1, 1)
@@ -630,7 +637,7 @@ def test_with_immediate_commit_the_operations_of_steps_are_refused(new_rig: InSt
 
 @pytest.mark.clause("STEP-IMMEDIATE-1")
 @EVERY_WIDE_KIND
-def test_with_immediate_commit_every_entry_is_ready_after_every_operation(new_rig: InStep, group: GroupConfig) -> None:
+def test_with_immediate_commit_every_entry_is_ready_after_every_operation(new_rig: MakeRig, group: GroupConfig) -> None:
     rig = new_rig(group, blocks=5)
     r1, r2 = rig.request("r1", TEN), rig.request("r2", TEN)
     operations: list[Callable[[], object]] = [
@@ -660,7 +667,7 @@ def test_with_immediate_commit_every_entry_is_ready_after_every_operation(new_ri
 
 
 @pytest.mark.clause("STEP-IMMEDIATE-1", "STEP-OPEN-2")
-def test_a_refused_operation_of_an_immediate_pool_leaves_no_step_open(new_rig: InStep) -> None:
+def test_a_refused_operation_of_an_immediate_pool_leaves_no_step_open(new_rig: MakeRig) -> None:
     rig = new_rig()
     r1 = rig.request("r1")
     for _ in range(3):
@@ -678,7 +685,7 @@ def test_a_refused_operation_of_an_immediate_pool_leaves_no_step_open(new_rig: I
 
 @pytest.mark.clause("STEP-IMMEDIATE-1")
 @ATTENTION_KINDS
-def test_with_immediate_commit_an_upgrade_is_one_operation(new_rig: InStep, group: GroupConfig) -> None:
+def test_with_immediate_commit_an_upgrade_is_one_operation(new_rig: MakeRig, group: GroupConfig) -> None:
     rig = new_rig(group)
     r1 = rig.request("r1")
     rig.take(r1)

@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from kvproof.conformance.attempts import snapshot
 from kvproof.conformance.illegal import operations
 from kvproof.conformance.operations import (
     AddRequest,
@@ -39,7 +40,6 @@ from kvproof.conformance.operations import (
     Write,
 )
 from kvproof.conformance.preconditions import violations
-from kvproof.conformance.stateful import snapshot
 from kvproof.conformance.undefined import undefined
 from kvproof.conformance.walk import random_config, walk
 from kvproof.conformance.world import World, replay
@@ -371,6 +371,16 @@ def test_with_immediate_commit_there_are_no_steps(world: World, operation: Opera
     assert violations(world.situation, Finish("r1", (3, 1))) == set()
 
 
+def test_a_request_named_like_a_copy_is_the_author_of_nothing_that_can_be_rolled_back() -> None:
+    named, arrival = KeyRef("copy:1", ATTENTION, 2), AddRequest("copy:1", (1, 2, 3, 4))
+    world = replay(STEPS, [arrival, BeginStep(), Allocate("copy:1", 1)])
+    agrees(world, Write("copy:1", 1, 4, ATTENTION), {InvalidArgument})
+    agrees(world, CachePartialBlock("copy:1", 1, 4, ATTENTION), {InvalidArgument})
+    agrees(world, CacheFullBlocks("copy:1", (1,), 0, 1, ATTENTION), {InvalidArgument})
+    assert violations(world.situation, Lookup((named,))) == set()
+    assert violations(replay(CONFIG, [arrival, Allocate("copy:1", 1)]).situation, Write("copy:1", 1, 4, 0)) == set()
+
+
 def test_a_request_that_finishes_takes_those_with_it_who_depend_on_it(steps: World) -> None:
     assert steps.clone().apply(Finish("r1", (4, 3))) == ["r1", "r2"]
     world = steps.clone()
@@ -394,6 +404,7 @@ def test_anonymous_references_are_counted_and_name_nobody() -> None:
     assert violations(world.situation, Allocate("r1", 1)) == {InvalidArgument}
     assert violations(world.situation, Write("r1", 1, 3, 0)) == set()
     assert violations(world.situation, Read(None, 2)) == {NotReferenced}
+    agrees(world, Finish("r1", ()), {InvalidArgument})
 
 
 # What the pool cannot see

@@ -117,7 +117,7 @@ class _Judge(StepRules):
         self.require(not holds(block, holder), AlreadyHeld)
 
     def cache_full_blocks(self, operation: CacheFullBlocks) -> None:
-        request, size = self.request(operation.request), self.block_size(operation.group)
+        request, size = self.author(operation.request), self.block_size(operation.group)
         table = [(block_id, self.block(block_id)) for block_id in self.sequence(operation.blocks)]
         first, last = self.number(operation.first, 0), self.number(operation.last, 0)
         self.require(first is None or last is None or first <= last, OutOfRange)
@@ -134,7 +134,7 @@ class _Judge(StepRules):
         self.require(len(set(chosen)) == len(chosen), InvalidBlock)
 
     def cache_partial_block(self, operation: CachePartialBlock) -> None:
-        request = self.request(operation.request)
+        request = self.author(operation.request)
         block = self.block(operation.block)
         size = self.block_size(operation.group)
         self.require_bool(operation.replace)
@@ -157,7 +157,7 @@ class _Judge(StepRules):
                 self.require(hash_at(request, entry.position) == entry.key[:-GROUP_ID_BYTES], ContentConflict)
 
     def write(self, operation: Write) -> None:
-        request = self.request(operation.request)
+        request = self.author(operation.request)
         block = self.block(operation.block)
         size = self.block_size(operation.group)
         self.require(not is_null(operation.block), InvalidBlock)

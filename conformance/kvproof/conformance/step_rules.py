@@ -23,6 +23,7 @@ from kvproof.conformance.operations import (
     Touch,
     Write,
 )
+from kvproof.reference import Request
 from kvproof.reference.observation import BlockState, EntryState
 from kvproof.spec.errors import (
     AlreadyHeld,
@@ -73,9 +74,16 @@ class StepRules(Arguments):
                     self.request_name(name)
             case Finish(request=name, blocks=block_ids):
                 self.request_name(name)
+                self.holder(name)
                 self.releases(block_ids, name, self.taken_back_with(name))
             case BeginStep():
                 pass
+
+    def author(self, name: object) -> Request | None:
+        """The request that writes or registers; what it does in a step can be rolled back, so it is no copy."""
+        if self.has_steps:
+            self.request_name(name)
+        return self.request(name)
 
     def commit(self, step: object) -> None:
         """The oldest open step comes first."""

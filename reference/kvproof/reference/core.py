@@ -25,6 +25,7 @@ from kvproof.spec.errors import (
     NotReferenced,
 )
 from kvproof.spec.vocabulary import (
+    COPY_PREFIX,
     GROUP_ID_BYTES,
     NULL_BLOCK,
     POOL_COPY_PREFIX,
@@ -239,6 +240,8 @@ class PoolCore:
             raise InvalidArgument(f"request must be a Request, not {shown(request)}")
         if request.hasher != self.hasher:
             raise InvalidArgument(f"request {request.request_id!r} is hashed by another contract, size or seed")
+        if self.config.commit is CommitMode.STEPS and request.request_id.startswith(COPY_PREFIX):
+            raise InvalidArgument(f"request {request.request_id!r} has the name of a copy, which is never rolled back")
 
     def _group_block_size(self, group: object) -> int:
         index = check_index("group", group)

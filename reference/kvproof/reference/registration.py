@@ -14,7 +14,7 @@ from kvproof.reference.hashing import split_key
 from kvproof.reference.index import Registration
 from kvproof.reference.positions import is_full, slot_end, slot_of
 from kvproof.reference.request import Prefix, Request
-from kvproof.reference.validate import check_bool, check_int, check_list, check_position
+from kvproof.reference.validate import check_bool, check_int, check_list
 from kvproof.spec.errors import ContentConflict, InvalidBlock, NotOwner, NotReferenced, OutOfRange
 from kvproof.spec.vocabulary import GroupKind, Holder, HolderMode, Key
 
@@ -72,7 +72,6 @@ class Registering(PoolCore):
         block = self._block(block_id)
         self._group_block_size(group)
         check_int("position", position, 1, request.hashed_length)
-        check_position("position", position, self.config.hash_block_size)
         check_bool("replace", replace)
         if block.is_null:
             raise InvalidBlock("block 0 is the null block; it is never registered")

@@ -67,6 +67,7 @@ class Stepping(References, Lookup):
         Returns all requests that were rolled back. Raises like `free`.
         """
         affected = self._steps.dependents(self._check_requests([request_id]))
+        self._check_holder(request_id)
         blocks = [block for block in self._block_list(block_ids) if not block.is_null]
         self._check_releases(blocks, request_id, taken_back=frozenset(affected))
         self._roll_back([request_id])

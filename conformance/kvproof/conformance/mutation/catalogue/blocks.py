@@ -7,10 +7,10 @@ from kvproof.conformance.mutation.patch import Patch
 
 _BLOCK = "kvproof.reference.block"
 _CORE = "kvproof.reference.core"
-_POOL = "kvproof.reference.pool"
 _REFERENCES = "kvproof.reference.references"
 _REGISTRATION = "kvproof.reference.registration"
 _REMOVAL = "kvproof.reference.removal"
+_STEPPING = "kvproof.reference.stepping"
 _VALIDATE = "kvproof.reference.validate"
 
 _THE_POOL = (
@@ -99,6 +99,13 @@ _THE_POOL = (
             "if self.config.holders is HolderMode.NAMED and block.writer != holder:",
             "if block.writer != holder:",
         ),
+    ),
+    Mutant(
+        name="finish_names_a_holder_where_there_are_none",
+        clauses=("POOL-HOLDER-2",),
+        fault="F04",
+        harm="A pool without holder names lets a request finish, and its blocks stay referenced.",
+        patch=Patch(_STEPPING, "        self._check_holder(request_id)\n", ""),
     ),
     Mutant(
         name="writer_survives_its_free",

@@ -613,13 +613,24 @@ _KEYS = (
     ),
     Mutant(
         name="anyone_speaks_for_the_pools_copies",
-        clauses=("STEP-COPY-2",),
+        clauses=("STEP-COPY-2", "STEP-NAME-1"),
         fault="F03",
         harm="A caller that picks an unlucky name releases the ends of a copy.",
         patch=Patch(
             _CORE,
             "if self.config.commit is CommitMode.STEPS and name.startswith(POOL_COPY_PREFIX):",
             "if not name:",
+        ),
+    ),
+    Mutant(
+        name="request_has_the_name_of_a_copy",
+        clauses=("STEP-NAME-1",),
+        fault="F02",
+        harm="A request that happens to be named like a copy fails, and nothing can take back what it reserved.",
+        patch=Patch(
+            _CORE,
+            "if self.config.commit is CommitMode.STEPS and request.request_id.startswith(COPY_PREFIX):",
+            "if not request.request_id:",
         ),
     ),
     Mutant(
