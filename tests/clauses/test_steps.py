@@ -350,6 +350,23 @@ def test_each_step_has_an_order_of_admission_of_its_own(in_step: MakeRig) -> Non
     ]
 
 
+@pytest.mark.clause("STEP-COMMIT-3")
+def test_what_moved_into_a_step_is_stored_before_what_was_registered_in_it_the_oldest_first(in_step: MakeRig) -> None:
+    rig = in_step(blocks=8)
+    again, other, last = rig.request("again"), rig.request("other", range(20, 30)), rig.request("last", range(30, 40))
+    twin = rig.request("twin")
+    for request in (again, other, twin):  # the key of the twin is older than its entry
+        rig.fill(request, 1)
+    rig.pool.evict([1])
+    rig.begin()
+    rig.pool.allocate(2, "copy:1")
+    rig.fill(last, 1)
+    rig.pool.move(3, 4)
+    rig.pool.move(2, 5)
+    rig.commit(1, 2)
+    assert rig.events() == [stored(other, 0, 4), stored(twin, 0, 4), stored(last, 0, 4)]
+
+
 @pytest.mark.clause("STEP-COMMIT-3", "STEP-UPGRADE-2")
 @WIDE_ATTENTION_KINDS
 def test_what_a_commit_drops_is_told_before_what_it_stores(in_step: MakeRig, group: GroupConfig) -> None:

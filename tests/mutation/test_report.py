@@ -2,6 +2,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import msgspec
 import pytest
 from typer import Typer
 from typer.testing import CliRunner
@@ -20,7 +21,8 @@ from kvproof.conformance.mutation.report import (
     unexplained,
 )
 from kvproof.conformance.mutation.run import complaints_about
-from kvproof.conformance.mutation.statements import StatementMutant, all_statement_mutants
+from kvproof.conformance.mutation.statements import StatementMutant
+from kvproof.conformance.mutation.targets import TARGETS
 
 NOTICED = LayerResult("clauses", True, 3, "test_x.py::test_y: assert 1 | 2 == [3]")
 PASSED = LayerResult("explore", False, 100)
@@ -34,11 +36,12 @@ CATALOGUE = CatalogueResults(
 )
 
 DRAWN = (
-    StatementMutant("kvproof.reference.pool", 7, 8, "delete", "a | b"),
-    StatementMutant("kvproof.reference.pool", 9, 8, "negate", "x in y"),
-    StatementMutant("kvproof.reference.pool", 11, 8, "negate", "z"),
+    StatementMutant("kvproof.reference.pool", 7, 8, "delete", "a | b", "f"),
+    StatementMutant("kvproof.reference.pool", 9, 8, "negate", "x in y", "f"),
+    StatementMutant("kvproof.reference.pool", 11, 8, "negate", "z", "f"),
 )
 STATEMENTS = StatementResults(
+    "reference",
     1,
     500,
     ("clauses", "explore"),
@@ -49,7 +52,7 @@ STATEMENTS = StatementResults(
         MutantResult("pool:11", (LayerResult("clauses", False, 9), PASSED)),
     ),
 )
-EXPLAINED = [Survivor("kvproof.reference.pool", "x in y", "negate", "It is asked again later.")]
+EXPLAINED = [Survivor("reference", "kvproof.reference.pool", "f", "x in y", "negate", "It is asked again later.")]
 
 
 def rows(page: str) -> list[str]:
@@ -68,10 +71,11 @@ def test_the_page_of_the_mutants_says_after_how_many_steps_each_layer_noticed() 
 
 def test_the_page_of_the_statements_explains_every_survivor() -> None:
     page = statements_page(STATEMENTS, EXPLAINED)
-    assert "1 of 3 were noticed" in page
-    assert r"| pool.py:7 | `a \| b` | delete | clauses | test\_x.py::test\_y: assert 1 \| 2 == \[3\] |" in page
-    assert "| pool.py:9 | `x in y` | negate | **survived** | It is asked again later. |" in page
-    assert "| pool.py:11 | `z` | negate | **survived** | **not explained** |" in page
+    everybody = "clauses and explore and walk and illegal and stateful"
+    assert "1 of 3 were noticed by clauses or explore or walk or illegal or stateful" in page
+    assert r"| pool.py:7 f | `a \| b` | delete | clauses | test\_x.py::test\_y: assert 1 \| 2 == \[3\] |" in page
+    assert f"| pool.py:9 f | `x in y` | negate | **survived** {everybody} | It is asked again later. |" in page
+    assert f"| pool.py:11 f | `z` | negate | **survived** {everybody} | **not explained** |" in page
 
 
 def test_a_survivor_that_nobody_explained_is_found() -> None:
@@ -84,9 +88,25 @@ def test_results_survive_their_file(tmp_path: Path, run: CatalogueResults | Stat
     assert load(tmp_path / "new" / "results.json") == run
 
 
-def test_every_explained_survivor_is_a_statement_of_the_reference_and_listed_once() -> None:
-    places = {(mutant.module, mutant.text, mutant.kind) for mutant in all_statement_mutants()}
-    explained = [(survivor.module, survivor.text, survivor.mutation) for survivor in read_survivors()]
+def test_what_only_others_notice_survived_those_who_have_to() -> None:
+    mutant = StatementMutant("kvproof.reference.core", 7, 8, "delete", "check()", "f")
+    layers = (LayerResult("tie", False, 90_000), NOTICED)
+    run = StatementResults("steps", 1, 300, ("tie", "clauses"), (mutant,), (MutantResult("core:7", layers),))
+    why = Survivor("steps", mutant.module, "f", mutant.text, "delete", "The tie gives no junk.")
+
+    assert unexplained(run, []) == [mutant]
+    assert unexplained(run, [why]) == []
+    assert unexplained(run, [msgspec.structs.replace(why, target="reference")]) == [mutant]
+    assert unexplained(run, [msgspec.structs.replace(why, function="g")]) == [mutant]
+    assert "0 of 1 were noticed by tie" in statements_page(run, [why])
+    assert "| **survived** tie, noticed by clauses | The tie gives no junk. |" in statements_page(run, [why])
+
+
+def test_every_explained_survivor_is_a_place_of_its_target_and_listed_once() -> None:
+    places = {
+        (name, m.module, m.function, m.text, m.kind) for name, target in TARGETS.items() for m in target.mutants()
+    }
+    explained = [(s.target, s.module, s.function, s.text, s.mutation) for s in read_survivors()]
     assert [place for place in explained if place not in places] == []
     assert len(set(explained)) == len(explained)
     assert all(survivor.explanation.endswith(".") for survivor in read_survivors())
@@ -130,7 +150,11 @@ def test_the_command_runs_statements() -> None:
 
 @pytest.mark.parametrize(
     ("arguments", "says"),
-    [(["--only", "mask_is_ignord"], "mask_is_ignored"), (["--layer", "proofs"], "clauses, explore")],
+    [
+        (["--only", "mask_is_ignord"], "mask_is_ignored"),
+        (["--layer", "proof"], "clauses, explore"),
+        (["--statements", "3", "--of", "backend"], "reference, steps, machine"),
+    ],
 )
 def test_a_wrong_name_is_a_usage_error_that_says_what_there_is(arguments: list[str], says: str) -> None:
     code, output = run_command(*arguments)

@@ -2,14 +2,29 @@ from functools import cache
 
 import pytest
 
-from kvproof.conformance.commands.tie import MOVE_OF_SEVERAL_KEYS, SCOPES, STEPS_OF_A_WALK, WALKS
+from kvproof.conformance.operations import (
+    Allocate,
+    Attach,
+    BeginStep,
+    CachePartialBlock,
+    Commit,
+    Copy,
+    KeyRef,
+    Operation,
+    Write,
+)
 from kvproof.conformance.scope import Scope
+from kvproof.conformance.tie.abstraction import CHANGING, abstract, universe_of
+from kvproof.conformance.tie.comparison import differences
 from kvproof.conformance.tie.folding import MACHINE
 from kvproof.conformance.tie.lockstep import TieReport, tie_scope, tie_trace, tie_walk
 from kvproof.conformance.tie.situations import SITUATIONS
+from kvproof.conformance.tie.standard import MOVE_OF_SEVERAL_KEYS, SCOPES, STEPS_OF_A_WALK, WALKS
+from kvproof.conformance.world import replay
+from kvproof.spec.machine.theory import Term
 from kvproof.spec.proofs.catalogue import MACHINE_MUTANTS
 from kvproof.spec.proofs.mutants import mutated
-from kvproof.spec.vocabulary import CommitMode
+from kvproof.spec.vocabulary import CommitMode, Residency
 
 SMALL = (
     Scope(2, ("a", "aa"), 1),
@@ -48,6 +63,54 @@ def test_every_situation_of_every_transition_was_met() -> None:
         total.add(report)
 
     assert total.missing(SITUATIONS) == []
+
+
+ONLY_FOR_PROOFS = {
+    *("holder_index", "holder_at", "front", "back", "kept_keys", "released_at", "clock", "next_rank"),
+    *("copies", "copy_index", "copy_at"),
+}
+"""Numberings and clocks that nobody can observe."""
+
+RICH: tuple[Operation, ...] = (
+    BeginStep(),
+    Allocate("r1", 1),
+    Write("r1", 1, 1, 0),
+    CachePartialBlock("r1", 1, 1, 0),
+    Commit(1),
+    BeginStep(),
+    Allocate("r2", 1),
+    Write("r2", 2, 1, 0),
+    CachePartialBlock("r2", 2, 1, 0),
+    Attach("r1", 2, KeyRef("r2", 0, 1)),
+    Allocate("r1", 1),
+    Copy("r1", 1, 3),
+)
+
+
+@pytest.mark.parametrize("name", CHANGING)
+def test_the_comparison_sees_every_function_of_the_state_that_can_be_observed(name: str) -> None:
+    scope = Scope(5, ("a",), 2, residency=Residency.PER_COPY, commit=CommitMode.STEPS)
+    world = replay(scope.config, [*scope.arrivals, *RICH])
+    universe = universe_of(world)
+    state = abstract(world, universe)
+    changed = state.but(**{name: lambda *arguments: another(CHANGING[name][1], getattr(state, name)(*arguments))})
+
+    assert differences(state, state, universe) == []
+    assert bool(differences(changed, state, universe)) == (name not in ONLY_FOR_PROOFS)
+
+
+def another(sort: str, value: Term) -> Term:
+    """Some other value of the sort; what was first among integers is last now."""
+    match sort:
+        case "Bool":
+            return not value
+        case "Int":
+            return 9 - value
+        case "P":
+            return () if value else ((7, ()),)
+        case "G":
+            return value + 1
+    return f"not {value}"
 
 
 SABOTAGE = (

@@ -164,10 +164,16 @@ class PoolCore:
 
     def _publish(self, due: Iterable[tuple[Key, int, Unready]], admitted: Sequence[Holder]) -> None:
         """What the entries of a step supersede is dropped; then they are ready, in the order of STEP-COMMIT-3."""
-        reserved = [(status.reservation, block) for _, block, status in due if status.reservation is not None]
         order = {owner: i for i, owner in enumerate(admitted)}
-        # A reserved entry that moved in this step may have been registered in an earlier one.
-        reserved.sort(key=lambda entry: (order.get(entry[0].owner, -1), entry[0].group, entry[0].position))
+
+        def turn(entry: tuple[Registration, int]) -> tuple[int, int, int, int]:
+            new, block_id = entry
+            # An entry that moved into this step may be of a request that registered nothing in it.
+            admission = order.get(new.owner, -1)
+            return admission, new.group, new.position, self._index.rank_of(new.key, block_id)
+
+        reserved = [(status.reservation, block) for _, block, status in due if status.reservation is not None]
+        reserved.sort(key=turn)
         for registration, block_id in reserved:
             self._drop_superseded(registration, block_id)
         for registration, block_id in reserved:

@@ -89,6 +89,10 @@ class CachedBlockIndex:
         """How many tokens a cached key stands for."""
         return self._position_of[key]
 
+    def rank_of(self, key: Key, block_id: int) -> int:
+        """The registration rank of an entry."""
+        return self._keys_of[block_id][key]
+
     def unready(self, key: Key, block_id: int) -> Unready | None:
         """The status of an entry that is not servable yet, None for one that is, or is none."""
         rows = self._unready.get(key)

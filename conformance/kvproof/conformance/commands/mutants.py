@@ -18,19 +18,26 @@ from kvproof.conformance.mutation.report import (
     CatalogueResults,
     StatementResults,
     explanation_of,
+    is_judged,
     read_survivors,
     save,
     steps_of,
     unexplained,
 )
 from kvproof.conformance.mutation.run import complaints_about, run_jobs
-from kvproof.conformance.mutation.statements import all_statement_mutants, draw
+from kvproof.conformance.mutation.targets import TARGETS
 from kvproof.conformance.terminal import bar_of_jobs, did_you_mean, say
 
 NOTICED, NOT_NOTICED = 0, 1
 
 LOG_WIDTH = 240
 """Without a terminal nothing needs to be cut to fit one."""
+
+
+def _known_target(name: str) -> str:
+    if name not in TARGETS:
+        raise typer.BadParameter(f"there is no target {name}; targets are {', '.join(TARGETS)}")
+    return name
 
 
 def mutants(
@@ -44,14 +51,20 @@ def mutants(
     statements: Annotated[
         int | None, typer.Option(min=1, metavar="N", help="Mutate N statements at random, not the named mutants.")
     ] = None,
+    of: Annotated[
+        str, typer.Option(metavar="TARGET", help=f"Whose statements: {', '.join(TARGETS)}.", callback=_known_target)
+    ] = "reference",
     seed: Annotated[int, typer.Option(help="Decides which statements.")] = 1,
     workers: Annotated[int, typer.Option(min=1, help="How many mutants at a time.")] = 2,
-    seconds: Annotated[float, typer.Option(min=1.0, help="Limit for each layer of a mutant.")] = 60.0,
+    seconds: Annotated[
+        float | None,
+        typer.Option(min=1.0, help="Limit for each layer of a mutant.", show_default="60, or 600 with the tie"),
+    ] = None,
     json_file: Annotated[
         Path | None, typer.Option("--json", metavar="FILE", help="Write the results to a file.")
     ] = None,
 ) -> None:
-    """Break the reference in known ways, and see which parts of the suite notice.
+    """Break the reference, or the abstract machine, and see which parts of the suite notice.
 
     Exit code 1: the clause tests did not notice a mutant, or a statement mutant survived and nobody knows why.
 
@@ -64,28 +77,36 @@ def mutants(
       kvproof mutants --layer clauses              all of them, through the clause tests alone
 
       kvproof mutants --statements 80 --seed 1     80 deleted statements and negated conditions
+
+      kvproof mutants --statements 80 --of machine the same in the abstract machine, which proofs or tie have to notice
     """
-    layers = _chosen_layers(layer)
+    target = TARGETS[of]
+    layers = _chosen_layers(layer, target.layers)
+    limit = seconds or target.layer_seconds
     console = Console()
     if not console.is_terminal:
         console.width = LOG_WIDTH
     if statements is None:
-        jobs = [Job(name, layers, seconds) for name in _chosen_mutants(only)]
+        jobs = [Job(name, layers, limit) for name in _chosen_mutants(only)]
         named = CatalogueResults(layers, tuple(_run(console, jobs, workers)))
         _save(named, json_file)
         failed = _show_catalogue(console, named)
     else:
-        random = _run_statements(console, statements, seed, layers, workers, seconds)
+        drawn = target.draw(statements, seed)
+        console.print(f"{len(drawn)} of {len(target.mutants())} places in {target.scope}, seed {seed}", highlight=False)
+        jobs = [Job(mutant.name, layers, limit, first_kill_only=True) for mutant in drawn]
+        results = tuple(_run(console, jobs, workers))
+        random = StatementResults(of, seed, len(target.mutants()), layers, tuple(drawn), results)
         _save(random, json_file)
         failed = _show_statements(console, random)
     raise typer.Exit(NOT_NOTICED if failed else NOTICED)
 
 
-def _chosen_layers(names: list[str] | None) -> tuple[str, ...]:
+def _chosen_layers(names: list[str] | None, default: tuple[str, ...]) -> tuple[str, ...]:
     for name in names or ():
         if name not in LAYERS:
             raise typer.BadParameter(f"there is no layer {name}; layers are {', '.join(LAYERS)}")
-    chosen = tuple(name for name in LAYERS if not names or name in names)
+    chosen = tuple(name for name in LAYERS if name in names) if names else default
     if "clauses" in chosen:
         try:
             find_tests()
@@ -133,25 +154,16 @@ def _show_catalogue(console: Console, run: CatalogueResults) -> bool:
     return bool(complaints)
 
 
-def _run_statements(
-    console: Console, number: int, seed: int, layers: tuple[str, ...], workers: int, seconds: float
-) -> StatementResults:
-    drawn = draw(number, seed)
-    out_of = len(all_statement_mutants())
-    console.print(f"{len(drawn)} of {out_of} places, seed {seed}", highlight=False)
-    jobs = [Job(mutant.name, layers, seconds, first_kill_only=True) for mutant in drawn]
-    return StatementResults(seed, out_of, layers, tuple(drawn), tuple(_run(console, jobs, workers)))
-
-
 def _show_statements(console: Console, run: StatementResults) -> bool:
     """The survivors and the errors; returns whether there is one that nobody explained."""
     survivors = read_survivors()
     for mutant, result in zip(run.drawn, run.results, strict=True):
-        if result.error or not result.killed:
-            why = result.error or explanation_of(mutant, survivors) or "not explained in survivors.toml"
+        if result.error or not is_judged(run.target, result):
+            why = result.error or explanation_of(run.target, mutant, survivors) or "not explained in survivors.toml"
             say(console, f"{mutant.name}: {mutant.kind} {mutant.text[:80]!r}: {why}")
-    noticed = sum(result.killed for result in run.results)
-    console.print(f"{noticed} of {len(run.results)} statement mutants were noticed", highlight=False)
+    noticed = sum(is_judged(run.target, result) for result in run.results)
+    judges = " or ".join(TARGETS[run.target].judges)
+    console.print(f"{noticed} of {len(run.results)} statement mutants were noticed by {judges}", highlight=False)
     return bool(unexplained(run, survivors)) or any(result.error for result in run.results)
 
 

@@ -8,57 +8,13 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
-from kvproof.conformance.operations import (
-    AddRequest,
-    Allocate,
-    BeginStep,
-    CachePartialBlock,
-    Commit,
-    Move,
-    Write,
-    describe,
-)
-from kvproof.conformance.scope import Scope
+from kvproof.conformance.operations import describe
 from kvproof.conformance.terminal import say
-from kvproof.conformance.tie.lockstep import TieReport, tie_scope, tie_trace, tie_walk
+from kvproof.conformance.tie.lockstep import TieReport
 from kvproof.conformance.tie.situations import SITUATIONS
-from kvproof.spec.vocabulary import CommitMode, GroupConfig, GroupKind, PoolConfig, Residency
+from kvproof.conformance.tie.standard import standard_ties
 
 DISAGREED, NOT_ALL_MET = 1, 4
-
-SCOPES = (
-    Scope(1, ("a", "aa"), 2),
-    Scope(2, ("a", "aa"), 1),
-    Scope(2, ("a", "aa"), 1, GroupKind.RECURRENT),
-    Scope(2, ("a", "aa"), 1, block_size=3),
-    Scope(2, ("a",), 2, residency=Residency.PER_COPY),
-    Scope(1, ("a", "aa"), 1, commit=CommitMode.STEPS),
-    Scope(1, ("a",), 2, commit=CommitMode.STEPS),
-    Scope(2, ("a",), 1, commit=CommitMode.STEPS),
-    Scope(1, ("a", "aa"), 1, commit=CommitMode.STEPS, in_flight=2),
-)
-"""Small enough for every test run; prefixes are nested, or partial keys would never meet."""
-
-MOVE_OF_SEVERAL_KEYS = (
-    PoolConfig(3, 1, (GroupConfig(GroupKind.FULL_ATTENTION, 3),), commit=CommitMode.STEPS),
-    (
-        AddRequest("r1", (0, 0, 0)),
-        BeginStep(),
-        Allocate("r1", 1),
-        Write("r1", 1, 2, 0),
-        CachePartialBlock("r1", 1, 2, 0),
-        CachePartialBlock("r1", 1, 1, 0),
-        Commit(1),
-        BeginStep(),
-        Allocate("copy:1", 1),
-        Move(1, 2),
-        Commit(2),
-    ),
-)
-"""A trace for what the scopes and walks hardly ever meet."""
-
-WALKS = 24
-STEPS_OF_A_WALK = 150
 
 
 def tie() -> None:
@@ -74,14 +30,10 @@ def tie() -> None:
       kvproof tie
     """
     console, total = Console(), TieReport()
-    for scope in SCOPES:
-        total.add(_tie_scope(console, scope))
-    for seed in range(WALKS):
-        total.add(report := tie_walk(seed, STEPS_OF_A_WALK))
-        if report.disagreement is not None:
-            _tell(console, f"walk with seed {seed}", report)
-    total.add(tie_trace(*MOVE_OF_SEVERAL_KEYS))
-    console.print(f"{WALKS} walks of {STEPS_OF_A_WALK} operations, seeds 0 to {WALKS - 1}")
+    with console.status("comparing") as status:
+        for what, report in standard_ties(lambda part, so_far: status.update(_counts(part, so_far))):
+            total.add(report)
+            _tell(console, what, report)
     console.print(_coverage(total.met))
     if total.disagreement is not None:
         raise typer.Exit(DISAGREED)
@@ -89,13 +41,6 @@ def tie() -> None:
         say(console, "never met: " + "; ".join(missing))
         raise typer.Exit(NOT_ALL_MET)
     console.print(f"The two agree on {total.operations:,} operations, {total.allowed:,} of them allowed.")
-
-
-def _tie_scope(console: Console, scope: Scope) -> TieReport:
-    with console.status(scope.describe()) as status:
-        report = tie_scope(scope, progress=lambda so_far: status.update(_counts(scope.describe(), so_far)))
-    _tell(console, scope.describe(), report)
-    return report
 
 
 def _tell(console: Console, what: str, report: TieReport) -> None:

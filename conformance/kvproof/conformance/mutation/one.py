@@ -3,8 +3,8 @@
 `python -m kvproof.conformance.mutation.one NAME ...` runs the named ones through all layers; without names, jobs come
 as JSON lines on standard input. Results go to standard output, one JSON line each.
 
-The worker loads everything that all mutants need but never `kvproof.reference`, and forks for each mutant. The child
-puts the mutant in place, imports the reference, runs the layers and ends.
+The worker loads everything that all mutants need but never what mutants change, and forks for each mutant. The child
+puts the mutant in place, imports what it changed, runs the layers and ends.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ from kvproof.conformance.mutation.subjects import find_subject
 MEMORY_BYTES = 4 * 2**30
 """Address space of a child: a mutant that fills lists for ever fails instead of taking the machine with it."""
 
-_REFERENCE = "kvproof.reference"
+_MUTATED = {"kvproof.reference", "kvproof.spec.machine"}
 
 
 class _Failure(msgspec.Struct, frozen=True, tag=True):
@@ -57,12 +57,15 @@ def load_what_all_mutants_need() -> None:
     """Import the libraries, and let pytest load its plugins once."""
     import hypothesis.stateful  # noqa: F401
 
+    with contextlib.suppress(ImportError):  # without z3 the layers that prove nothing still run
+        import z3  # noqa: F401
+
     with contextlib.suppress(ImportError):  # without pytest the other layers still run
         import pytest
 
         with tempfile.TemporaryDirectory() as empty, contextlib.redirect_stdout(io.StringIO()):
             pytest.main(["--collect-only", empty, f"--rootdir={empty}", *PYTEST_ARGUMENTS])
-    assert _REFERENCE not in sys.modules, "a mutant comes before the reference is imported"
+    assert not sys.modules.keys() & _MUTATED, "a mutant comes before what it changes is imported"
 
 
 def run_in_child(job: Job) -> MutantResult:

@@ -1,82 +1,88 @@
-"""Anonymous mutants: statements of the reference, deleted or with their condition negated, drawn at random.
+"""Anonymous mutants: single places of a module's source, deleted or negated, drawn at random.
 
-Left out is what cannot matter or fails at once: docstrings, imports, annotations, the declarations of modules and
-classes, the deletion of an `assert`, which changes nothing while it holds, and of a `return None` at the end.
+What a place is, a target says: in Python code a statement or a condition. Left out is what cannot matter or fails at
+once: docstrings, imports, annotations, the declarations of modules and classes, the deletion of an `assert`, which
+changes nothing while it holds, and of a `return None` at the end.
 """
 
 from __future__ import annotations
 
 import ast
-import random
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
-from typing import Literal
+from typing import Literal, NamedTuple
 
-from kvproof.conformance.mutation.patch import Edit, PatchError, modules_of, source_of
+from kvproof.conformance.mutation.patch import Edit, PatchError
 
 Kind = Literal["delete", "negate"]
 
-PACKAGE = "kvproof.reference"
-
-_Node = ast.stmt | ast.expr
+_Node = ast.stmt | ast.expr | ast.keyword
 
 _NEVER_DELETED = ast.Import | ast.ImportFrom | ast.FunctionDef | ast.ClassDef | ast.Assert | ast.Pass
 
 
+class Place(NamedTuple):
+    """A node, what is done to it, and what stands in its place afterwards; {} there is its source."""
+
+    node: _Node
+    kind: Kind
+    replacement: str
+
+
+Finder = Callable[[ast.Module], Iterable[Place]]
+"""Finds the places of a module that can be mutated."""
+
+
 @dataclass(frozen=True, slots=True, order=True)
 class StatementMutant:
-    """One statement or condition of a module, and what is done to it; `text` is its source in one line."""
+    """One place of a module, inside a function, and what is done to it; `text` is its source in one line."""
 
     module: str
     line: int
     column: int
     kind: Kind
     text: str
+    function: str
+    replacement: str = "pass"
 
     @property
     def name(self) -> str:
         """A short name, unique for one state of the source: two nodes that begin together differ in length."""
-        return f"{self.module.removeprefix(PACKAGE + '.')}:{self.line}:{self.column}+{len(self.text)}:{self.kind}"
+        return f"{self.module.removeprefix('kvproof.')}:{self.line}:{self.column}+{len(self.text)}:{self.kind}"
 
     def edit(self, source: str) -> Edit:
-        """Replace the statement by `pass`, or the condition by its negation."""
-        node = _sites(self.module, source).get(self)
-        if node is None:
-            raise PatchError(f"{self.module} has no such statement any more: {self.text}")
+        """Replace the place's source."""
+        for node in ast.walk(ast.parse(source)):
+            if isinstance(node, _Node) and (node.lineno, node.col_offset) == (self.line, self.column):
+                start, end = _span(source, node)
+                if _one_line(source[start:end]) == self.text:
+                    return Edit(start, end, self.replacement.format(source[start:end]))
+        raise PatchError(f"{self.module} has no such statement any more: {self.text}")
+
+
+def mutants_of(module: str, source: str, finder: Finder) -> list[StatementMutant]:
+    """Every mutant of one module's source, each once."""
+    found: dict[StatementMutant, None] = {}
+    tree = ast.parse(source)
+    functions = [node for node in ast.walk(tree) if isinstance(node, ast.FunctionDef)]
+    for node, kind, replacement in finder(tree):
         start, end = _span(source, node)
-        return Edit(start, end, "pass" if self.kind == "delete" else f"(not ({source[start:end]}))")
+        text, function = _one_line(source[start:end]), _innermost(functions, node.lineno)
+        found[StatementMutant(module, node.lineno, node.col_offset, kind, text, function, replacement)] = None
+    return list(found)
 
 
-def draw(number: int, seed: int) -> list[StatementMutant]:
-    """`number` different mutants, or all if there are fewer; the same ones for the same seed and source."""
-    everything = all_statement_mutants()
-    return sorted(random.Random(seed).sample(everything, min(number, len(everything))))
-
-
-def all_statement_mutants() -> list[StatementMutant]:
-    """Every statement mutant of the reference, in the order of the source."""
-    return sorted(m for module in modules_of(PACKAGE) for m in statement_mutants_of(module, source_of(module)))
-
-
-def statement_mutants_of(module: str, source: str) -> list[StatementMutant]:
-    """Every mutant of one module's source."""
-    return list(_sites(module, source))
-
-
-def _sites(module: str, source: str) -> dict[StatementMutant, _Node]:
-    """Every place in the functions of a module that can be mutated."""
-    functions = [node for node in ast.walk(ast.parse(source)) if isinstance(node, ast.FunctionDef)]
-    sites: dict[StatementMutant, _Node] = {}
-    for function in functions:
+def statements_and_conditions(tree: ast.Module) -> Iterator[Place]:
+    """Every statement of a function is deleted, every condition negated."""
+    for function in (node for node in ast.walk(tree) if isinstance(node, ast.FunctionDef)):
         for node in _own_nodes(function):
             if isinstance(node, ast.stmt) and _is_worth_deleting(node, function):
-                sites[_mutant(module, source, node, "delete")] = node
+                yield Place(node, "delete", "pass")
             for condition in _conditions(node, function):
-                sites[_mutant(module, source, condition, "negate")] = condition
-    return sites
+                yield Place(condition, "negate", "(not ({}))")
 
 
-def _own_nodes(node: ast.AST) -> Iterator[_Node | ast.comprehension | ast.match_case]:
+def _own_nodes(node: ast.AST) -> Iterator[ast.stmt | ast.expr | ast.comprehension | ast.match_case]:
     """What lies inside a function, without functions inside it, whose turn comes, and without f-strings.
 
     Python 3.11 does not say where inside an f-string an expression stands.
@@ -114,9 +120,14 @@ def _conditions(node: ast.AST, function: ast.FunctionDef) -> list[ast.expr]:
     return []
 
 
-def _mutant(module: str, source: str, node: _Node, kind: Kind) -> StatementMutant:
-    start, end = _span(source, node)
-    return StatementMutant(module, node.lineno, node.col_offset, kind, " ".join(source[start:end].split()))
+def _innermost(functions: Iterable[ast.FunctionDef], line: int) -> str:
+    """The name of the function that a line is in; the innermost one begins last."""
+    around = [function for function in functions if function.lineno <= line <= (function.end_lineno or line)]
+    return max(around, key=lambda function: function.lineno).name
+
+
+def _one_line(text: str) -> str:
+    return " ".join(text.split())
 
 
 def _span(source: str, node: _Node) -> tuple[int, int]:

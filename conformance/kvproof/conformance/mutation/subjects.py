@@ -1,4 +1,4 @@
-"""Finds what a name stands for: a mutant of the catalogue, a drawn statement, or the reference as it is."""
+"""Finds what a name stands for: a mutant of the catalogue, a drawn place, or everything as it is."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from kvproof.conformance.mutation.catalogue import MUTANTS
 from kvproof.conformance.mutation.jobs import CLEAN
 from kvproof.conformance.mutation.patch import SourceChange
-from kvproof.conformance.mutation.statements import all_statement_mutants
+from kvproof.conformance.mutation.targets import TARGETS
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,7 +29,8 @@ def find_subject(name: str) -> Subject:
     for mutant in MUTANTS:
         if mutant.name == name:
             return Subject(mutant.patch, mutant.clauses)
-    for statement in all_statement_mutants():
-        if statement.name == name:
-            return Subject(statement, None)
+    for target in TARGETS.values():
+        for statement in target.mutants():
+            if statement.name == name:
+                return Subject(statement, None)
     raise UnknownMutant(f"there is no mutant {name}")

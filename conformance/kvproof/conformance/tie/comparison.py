@@ -75,6 +75,7 @@ def _content(s: State, universe: Universe) -> Observed:
 
     return {
         "content": {b: [held(b, i) for i in range(s.done(), s.now() + 1)] for b in blocks},
+        "copies under way": [max(0, s.filled(b) - s.done()) for b in blocks],
         "served": {(b, r): [p for p in universe.prefixes if s.served(b, r, p)] for b, r in readers},
         "attached": {(b, r): max(0, s.attached(b, r) - s.done()) for b, r in readers},
     }

@@ -22,6 +22,7 @@ from kvproof.conformance.tie.situations import SITUATIONS
 from kvproof.conformance.undefined import undefined
 from kvproof.conformance.walk import random_config
 from kvproof.conformance.world import World
+from kvproof.spec.errors import PoolError
 from kvproof.spec.machine.theory import State
 from kvproof.spec.vocabulary import CommitMode, HolderMode, PoolConfig
 
@@ -66,37 +67,40 @@ class Comparison:
 
     def __init__(self, world: World, universe: Universe, machine: Machine = MACHINE) -> None:
         self._world, self._universe, self._machine = world, universe, machine
+        self._twin = world.clone()
         self._start = tabulate(abstract(world, universe), universe)
         _, opened = machine["begin_step"](universe.theory(), self._start)
         self._opened: State = tabulate(opened, universe)
 
-    def _why_not(self, operation: Operation) -> str:
-        """Why the pool layer does not allow an operation; empty if it does."""
-        errors = violations(self._world.situation, operation)
-        return ", ".join(sorted(error.__name__ for error in errors)) or undefined(self._world, operation) or ""
-
     def compare(self, operation: Operation, report: TieReport) -> World | None:
         """Run an operation on both sides; the world after it, None if it is not allowed or they disagree."""
         report.operations += 1
-        why = self._why_not(operation)
-        allowed = not why
+        after, why_not = self._run_reference(operation)
         try:
             run = fold(operation, self._world, self._opened, self._start, self._universe, self._machine)
         except Refused as refused:
-            if allowed:
+            if after is not None:
                 report.disagreement = Disagreement(operation, (f"the machine refuses it: {refused}",))
             return None
-        if not allowed:
-            report.disagreement = Disagreement(operation, (f"the machine allows it, the pool layer does not: {why}",))
+        if after is None:
+            report.disagreement = Disagreement(operation, (f"the machine allows it, the reference not: {why_not}",))
             return None
         report.allowed += 1
         report.met.update(run.met)
-        after = self._world.clone()
-        after.apply(operation)
         if found := differences(run.state, abstract(after, self._universe), self._universe):
             report.disagreement = Disagreement(operation, tuple(found))
             return None
         return after
+
+    def _run_reference(self, operation: Operation) -> tuple[World | None, str]:
+        """The world after the operation; or none, and why it must not be run."""
+        try:
+            self._twin.apply(operation)
+        except PoolError as error:  # which changes nothing (ERR-ATOMIC-1), so the twin serves again
+            return None, f"{type(error).__name__}: {error}"
+        after, self._twin = self._twin, self._world.clone()
+        undefined_why = undefined(self._world, operation)
+        return (None, undefined_why) if undefined_why else (after, "")
 
 
 def _names_of_copies(config: PoolConfig) -> list[str]:
@@ -141,7 +145,7 @@ def _successors(world: World, operations: EnabledOperations, machine: Machine, r
 
 def tie_trace(config: PoolConfig, operations: Iterable[Operation], machine: Machine = MACHINE) -> TieReport:
     """Compare the operations of a trace, each of which must be allowed."""
-    world, report = World(config), TieReport(states=1)
+    world, report, start = World(config), TieReport(states=1), time.perf_counter()
     for operation in operations:
         if not isinstance(operation, TRANSITIONS_OF):
             world.apply(operation)
@@ -153,6 +157,7 @@ def tie_trace(config: PoolConfig, operations: Iterable[Operation], machine: Mach
             break
         world = after
         report.states += 1
+    report.seconds = time.perf_counter() - start
     return report
 
 

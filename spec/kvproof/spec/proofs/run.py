@@ -52,10 +52,10 @@ class Job:
 
 
 def _prove_row(row: str, timeout_s: float) -> list[Result]:
-    return [_decide(obligation, timeout_s) for obligation in obligations() if obligation.transition == row]
+    return [decide(obligation, timeout_s) for obligation in obligations() if obligation.transition == row]
 
 
-def _decide(obligation: Obligation, timeout_s: float) -> Proof:
+def decide(obligation: Obligation, timeout_s: float = TIMEOUT_S) -> Proof:
     """Prove an obligation, or search for a counterexample: z3 seldom finds one among sorts of any size by itself."""
     proof = prover().check(obligation, min(QUICK_S, timeout_s))
     if proof.verdict is Verdict.PROVED:

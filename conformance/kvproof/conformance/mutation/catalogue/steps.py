@@ -236,9 +236,8 @@ _LIFE = (
         harm="Two engines that schedule the same batch tell their routers different streams.",
         patch=Patch(
             _CORE,
-            "        reserved.sort(key=lambda entry: (order.get(entry[0].owner, -1), entry[0].group, "
-            "entry[0].position))\n",
-            "        assert len(order) >= 0\n",
+            "        reserved.sort(key=turn)\n",
+            "        assert callable(turn)\n",
         ),
     ),
     Mutant(
@@ -248,8 +247,8 @@ _LIFE = (
         harm="The stream depends on how requests are called, and a replayed trace diverges.",
         patch=Patch(
             _CORE,
-            "order.get(entry[0].owner, -1), entry[0].group",
-            "entry[0].owner, entry[0].group",
+            "        reserved.sort(key=turn)\n",
+            "        reserved.sort(key=lambda entry: (entry[0].owner, *turn(entry)))\n",
         ),
     ),
     Mutant(
@@ -259,9 +258,23 @@ _LIFE = (
         harm="A consumer that files blocks by their first group files them under another one.",
         patch=Patch(
             _CORE,
-            "order.get(entry[0].owner, -1), entry[0].group",
-            "order.get(entry[0].owner, -1), -entry[0].group",
+            "return admission, new.group, new.position",
+            "return admission, -new.group, new.position",
         ),
+    ),
+    Mutant(
+        name="commit_tells_moved_entries_last",
+        clauses=("STEP-COMMIT-3",),
+        fault="F14",
+        harm="Two engines that schedule the same batch tell their routers different streams.",
+        patch=Patch(_CORE, "order.get(new.owner, -1)", "order.get(new.owner, len(order))"),
+    ),
+    Mutant(
+        name="commit_tells_moved_entries_in_the_order_of_their_keys",
+        clauses=("STEP-COMMIT-3",),
+        fault="F14",
+        harm="A replayed trace diverges where a key was registered, dropped and registered again.",
+        patch=Patch(_CORE, ", self._index.rank_of(new.key, block_id)\n", ", self._index.position_of(new.key)\n"),
     ),
     Mutant(
         name="parent_is_stored_later_in_the_commit",
