@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from kvproof.conformance.operations import Contains, Find, FullKey, Lookup, Operation, Read, describe
+from kvproof.conformance.operations import Contains, Find, FullKey, Hashes, Lookup, Operation, Read, describe
 from kvproof.conformance.preconditions import violations
 from kvproof.conformance.world import World
 from kvproof.spec.errors import PoolError
 
-QUESTIONS = (Lookup, Find, Contains, FullKey, Read)
+QUESTIONS = (Lookup, Find, Contains, FullKey, Hashes, Read)
 
 
 def attempt(world: World, operation: Operation) -> str | None:

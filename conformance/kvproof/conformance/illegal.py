@@ -23,6 +23,7 @@ from kvproof.conformance.operations import (
     Finish,
     Free,
     FullKey,
+    Hashes,
     KeyRef,
     Lookup,
     Move,
@@ -58,6 +59,7 @@ def operations(config: PoolConfig, names: tuple[str, ...]) -> st.SearchStrategy[
         st.builds(Find, _list_of(near.key)),
         st.builds(Contains, near.key, near.block),
         st.builds(FullKey, near.block),
+        st.builds(Hashes, near.name),
         st.builds(
             CacheFullBlocks, near.name, near.blocks, near.number, near.number, near.group, near.mask, near.replace
         ),

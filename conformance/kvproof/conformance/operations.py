@@ -7,7 +7,8 @@ language too, and it is the pool that has to refuse it.
 
 from __future__ import annotations
 
-from typing import Literal
+from collections.abc import Mapping
+from typing import Literal, cast, get_args, get_type_hints
 
 import msgspec
 
@@ -104,6 +105,12 @@ class FullKey(_Operation, frozen=True):
     """The key at the end of the block's slot."""
 
     block: int
+
+
+class Hashes(_Operation, frozen=True):
+    """The hashes of a request's prefixes of h, 2h, ... tokens."""
+
+    request: str
 
 
 class CacheFullBlocks(_Operation, frozen=True):
@@ -215,6 +222,7 @@ Operation = (
     | Find
     | Contains
     | FullKey
+    | Hashes
     | CacheFullBlocks
     | CachePartialBlock
     | Evict
@@ -232,9 +240,45 @@ Operation = (
 )
 
 
+class UnknownOperation(ValueError):
+    """A value that is no operation of the language; the text says why."""
+
+
+def operation_of(fields: Mapping[str, object]) -> Operation:
+    """The operation that a JSON object stands for. A field may hold junk, as it may in an illegal operation.
+
+    Raises `UnknownOperation` if the object names no operation, or has other fields than this one.
+    """
+    name = fields.get("op")
+    kind = _KINDS.get(name) if isinstance(name, str) else None
+    if kind is None:
+        raise UnknownOperation(f"there is no operation {name!r}; there are {', '.join(_KINDS)}")
+    given = {field: value for field, value in fields.items() if field != "op"}
+    required = [field.name for field in msgspec.structs.fields(kind) if field.required]
+    if wrong := [*(given.keys() - set(kind.__struct_fields__)), *(set(required) - given.keys())]:
+        raise UnknownOperation(f"{name} has the fields {', '.join(kind.__struct_fields__)}; wrong or missing: {wrong}")
+    hints = get_type_hints(kind)
+    return cast("Operation", kind(**{field: _value(value, hints[field]) for field, value in given.items()}))
+
+
+def _value(value: object, wanted: object) -> object:
+    try:
+        return msgspec.convert(value, wanted)
+    except msgspec.ValidationError:
+        return value
+
+
 def name_of(operation: Operation) -> str:
     """The operation's name, as in its field "op"."""
     return str(operation.__struct_config__.tag)
+
+
+def names_of_operations() -> list[str]:
+    """The names of all operations."""
+    return list(_KINDS)
+
+
+_KINDS: dict[str, type[_Operation]] = {_tag(kind.__name__): kind for kind in get_args(Operation)}
 
 
 def describe(operation: Operation) -> str:

@@ -24,6 +24,7 @@ from kvproof.conformance.operations import (
     Finish,
     Free,
     FullKey,
+    Hashes,
     Lookup,
     Move,
     Operation,
@@ -94,7 +95,7 @@ class _Judge(StepRules):
                 self.require(not any(block.ref_cnt for block in self.situation.state.blocks), StillReferenced)
             case BeginStep() | Commit() | Attach() | Rollback() | Finish():
                 self.stepping(operation)
-            case Lookup() | Find() | Contains() | FullKey() | Read():
+            case Lookup() | Find() | Contains() | FullKey() | Hashes() | Read():
                 self.question(operation)
             case AddRequest() | Append() | Truncate():
                 self.request_change(operation)
@@ -202,7 +203,7 @@ class _Judge(StepRules):
             self.require(holder is None or dst.writer == holder, NotOwner)
             self.overwritable(dst)
 
-    def question(self, operation: Lookup | Find | Contains | FullKey | Read) -> None:
+    def question(self, operation: Lookup | Find | Contains | FullKey | Hashes | Read) -> None:
         match operation:
             case Lookup(keys=refs) | Find(keys=refs):
                 for ref in self.sequence(refs):
@@ -212,6 +213,8 @@ class _Judge(StepRules):
                 self.block(block_id)
             case FullKey(block=block_id):
                 self.block(block_id)
+            case Hashes(request=name):
+                self.request(name)
             case Read(holder=holder, block=block_id):
                 self.holder(holder)
                 block = self.block(block_id)

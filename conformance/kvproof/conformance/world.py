@@ -23,6 +23,7 @@ from kvproof.conformance.operations import (
     Finish,
     Free,
     FullKey,
+    Hashes,
     KeyRef,
     Lookup,
     Move,
@@ -178,7 +179,7 @@ class World:
                 return pool.take_events()
             case BeginStep() | Commit() | Attach() | Rollback() | Finish():
                 return self._step(operation)
-            case Lookup() | Find() | Contains() | FullKey() | Read():
+            case Lookup() | Find() | Contains() | FullKey() | Hashes() | Read():
                 return self._ask(operation)
             case AddRequest() | Append() | Truncate():
                 self._change_request(operation)
@@ -209,7 +210,7 @@ class World:
             operation.replace,
         )
 
-    def _ask(self, operation: Lookup | Find | Contains | FullKey | Read) -> object:
+    def _ask(self, operation: Lookup | Find | Contains | FullKey | Hashes | Read) -> object:
         match operation:
             case Lookup(keys=refs):
                 return self.pool.lookup(self._keys(refs))
@@ -219,6 +220,8 @@ class World:
                 return self.pool.contains(self.key(ref), block)
             case FullKey(block=block):
                 return self.pool.full_key(block)
+            case Hashes(request=name):
+                return list(self._request(name).hashes)
             case Read(holder=holder, block=block):
                 return self.pool.read(block, holder)
 

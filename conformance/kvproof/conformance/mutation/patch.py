@@ -9,7 +9,8 @@ from __future__ import annotations
 import ast
 import pkgutil
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from importlib.machinery import ModuleSpec, SourceFileLoader
 from types import CodeType, ModuleType
@@ -63,10 +64,26 @@ class Patch:
 
 def install(change: SourceChange) -> None:
     """From now on importing the module imports the changed one; raises `PatchError` if it was imported already."""
+    sys.meta_path.insert(0, _finder_of(change))
+
+
+@contextmanager
+def installed(change: SourceChange) -> Iterator[None]:
+    """Inside the block importing the module imports the changed one; raises `PatchError` as `install` does."""
+    finder = _finder_of(change)
+    sys.meta_path.insert(0, finder)
+    try:
+        yield
+    finally:
+        sys.meta_path.remove(finder)
+
+
+def _finder_of(change: SourceChange) -> _ChangedModuleFinder:
     if change.module in sys.modules:
         raise PatchError(f"{change.module} is imported already; a change has to come first")
-    code = compile_changed(source_of(change.module), change, origin_of(change.module))
-    sys.meta_path.insert(0, _ChangedModuleFinder(change.module, code))
+    return _ChangedModuleFinder(
+        change.module, compile_changed(source_of(change.module), change, origin_of(change.module))
+    )
 
 
 def compile_changed(source: str, change: SourceChange, filename: str) -> CodeType:

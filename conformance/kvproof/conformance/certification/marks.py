@@ -1,0 +1,140 @@
+"""What a run has to have met before it says anything: rare situations, counted as the reference meets them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+
+from kvproof.conformance.backends.interface import Level
+from kvproof.conformance.operations import (
+    Allocate,
+    Attach,
+    CacheFullBlocks,
+    CachePartialBlock,
+    Commit,
+    Evict,
+    Free,
+    Move,
+    Operation,
+    Reset,
+    Rollback,
+    Touch,
+)
+from kvproof.reference.observation import BlockState, PoolState
+from kvproof.spec.events import Event, Removed, Stored
+
+Seen = Callable[[Operation, PoolState, PoolState, object], bool]
+"""(operation, state before, state after, result) -> whether the situation was met"""
+
+
+def _took_every_block(operation: Operation, before: PoolState, after: PoolState, result: object) -> bool:
+    return isinstance(operation, Allocate) and bool(before.free_queue) and not after.free_queue
+
+
+def _evicted_a_cached_block(operation: Operation, before: PoolState, after: PoolState, result: object) -> bool:
+    return isinstance(operation, Allocate) and any(before.blocks[b].entries for b in _ids(result))
+
+
+def _touched_a_free_block(operation: Operation, before: PoolState, after: PoolState, result: object) -> bool:
+    return isinstance(operation, Touch) and operation.block in before.free_queue
+
+
+def _shared_a_block(operation: Operation, before: PoolState, after: PoolState, result: object) -> bool:
+    return isinstance(operation, Touch | Attach) and after.blocks[operation.block].ref_cnt > 1
+
+
+def _two_blocks_of_one_key(operation: Operation, before: PoolState, after: PoolState, result: object) -> bool:
+    registers = isinstance(operation, CacheFullBlocks | CachePartialBlock)
+    return registers and any(len(blocks) > 1 for blocks in after.index.values())
+
+
+def _dropped_one_of_two_copies(operation: Operation, before: PoolState, after: PoolState, result: object) -> bool:
+    if not isinstance(operation, Allocate | Evict):
+        return False
+    return any(len(blocks) > len(after.index.get(key, ())) > 0 for key, blocks in before.index.items())
+
+
+def _added_a_shorter_key(operation: Operation, before: PoolState, after: PoolState, result: object) -> bool:
+    if not isinstance(operation, CachePartialBlock):
+        return False
+    entries = after.blocks[operation.block].entries
+    return len(entries) > 1 and len(entries) > len(before.blocks[operation.block].entries)
+
+
+def _upgraded_over_several_keys(operation: Operation, before: PoolState, after: PoolState, result: object) -> bool:
+    changes = isinstance(operation, CacheFullBlocks | CachePartialBlock | Commit)
+    pairs = zip(before.blocks, after.blocks, strict=True)
+    return changes and any(len(old.entries) > 1 and _lost_some(old, new) and new.entries for old, new in pairs)
+
+
+def _freed_with_and_without_keys(operation: Operation, before: PoolState, after: PoolState, result: object) -> bool:
+    if not isinstance(operation, Free):
+        return False
+    freed = [after.blocks[b] for b in operation.blocks if b in after.free_queue]
+    return len({bool(block.entries) for block in freed}) == 2
+
+
+def _stored_below_a_parent(operation: Operation, before: PoolState, after: PoolState, result: object) -> bool:
+    return any(isinstance(event, Stored) and event.parent for event in _news(before, after))
+
+
+def _removed_and_stored(operation: Operation, before: PoolState, after: PoolState, result: object) -> bool:
+    return {type(event) for event in _news(before, after)} == {Removed, Stored}
+
+
+def _moved_several_keys(operation: Operation, before: PoolState, after: PoolState, result: object) -> bool:
+    return isinstance(operation, Move) and len(before.blocks[operation.src].entries) > 1
+
+
+def _cleared_keys(operation: Operation, before: PoolState, after: PoolState, result: object) -> bool:
+    return isinstance(operation, Reset) and bool(before.index)
+
+
+def _rolled_back_more_than_asked(operation: Operation, before: PoolState, after: PoolState, result: object) -> bool:
+    return isinstance(operation, Rollback) and len(_ids(result)) > len(set(operation.requests))
+
+
+def _committed_one_of_two_steps(operation: Operation, before: PoolState, after: PoolState, result: object) -> bool:
+    return isinstance(operation, Commit) and before.steps.open > 1
+
+
+def _attached(operation: Operation, before: PoolState, after: PoolState, result: object) -> bool:
+    return isinstance(operation, Attach)
+
+
+def _news(before: PoolState, after: PoolState) -> tuple[Event, ...]:
+    return after.pending_events[len(before.pending_events) :]
+
+
+def _lost_some(old: BlockState, new: BlockState) -> bool:
+    kept = {entry.key for entry in new.entries}
+    return any(entry.key not in kept for entry in old.entries)
+
+
+def _ids(result: object) -> list[int]:
+    return result if isinstance(result, list) else []
+
+
+MARKS: dict[str, tuple[Level, Seen]] = {
+    "an allocation took the last free block": (Level.POOL, _took_every_block),
+    "an allocation evicted a cached block": (Level.POOL, _evicted_a_cached_block),
+    "a cached block was taken out of the free queue": (Level.POOL, _touched_a_free_block),
+    "two holders shared a block": (Level.POOL, _shared_a_block),
+    "two blocks had one key": (Level.POOL, _two_blocks_of_one_key),
+    "one of several copies of a key was dropped": (Level.POOL, _dropped_one_of_two_copies),
+    "a shorter key was added to a block": (Level.POOL, _added_a_shorter_key),
+    "an upgrade dropped one of several keys": (Level.POOL, _upgraded_over_several_keys),
+    "a reset removed keys": (Level.POOL, _cleared_keys),
+    "several keys were moved at once": (Level.POOL, _moved_several_keys),
+    "one call freed blocks with and without keys": (Level.ORDER, _freed_with_and_without_keys),
+    "a Stored event had a parent": (Level.EVENTS, _stored_below_a_parent),
+    "one operation removed and stored": (Level.EVENTS, _removed_and_stored),
+    "a reader attached to a reserved key": (Level.STEPS, _attached),
+    "a rollback took dependents with it": (Level.STEPS, _rolled_back_more_than_asked),
+    "a step was committed with another in flight": (Level.STEPS, _committed_one_of_two_steps),
+}
+"""Every situation, with the level whose claim it belongs to."""
+
+
+def marks_of(operation: Operation, before: PoolState, after: PoolState, result: object) -> Iterable[str]:
+    """The situations that an operation met."""
+    return [name for name, (_, seen) in MARKS.items() if seen(operation, before, after, result)]

@@ -1,0 +1,96 @@
+"""What is expected of a backend: the reference, run beside it, says the answer, the events and the state."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Collection
+from dataclasses import dataclass
+
+from kvproof.conformance.backends.interface import EVERY_POOL, Capabilities, Level
+from kvproof.conformance.backends.views import view, view_of_event, view_of_result
+from kvproof.conformance.backends.wire import Observation, WireEvent
+from kvproof.conformance.certification.marks import marks_of
+from kvproof.conformance.operations import Copy, Operation, Read, TakeEvents, Write, name_of
+from kvproof.conformance.preconditions import violations
+from kvproof.conformance.undefined import undefined
+from kvproof.conformance.world import World
+from kvproof.spec.vocabulary import CommitMode, PoolConfig
+
+OF_CONTENT = (Write, Read, Copy)
+"""Operations of ghost content: a backend that knows no content need not offer them, the reference runs them alone.
+
+A copy is one of them only where keys are committed at once; with steps it keeps its ends referenced.
+"""
+
+
+def is_of_content(operation: Operation, config: PoolConfig) -> bool:
+    """Whether the operation touches ghost content alone, in a pool so configured."""
+    if isinstance(operation, Copy):
+        return config.commit is CommitMode.IMMEDIATE
+    return isinstance(operation, OF_CONTENT)
+
+
+def offered(capabilities: Capabilities) -> frozenset[str]:
+    """The names of the operations that a backend has."""
+    return frozenset((*EVERY_POOL, *capabilities.operations))
+
+
+@dataclass(frozen=True, slots=True)
+class Expected:
+    """What a backend has to do with an operation: refuse it with one of `errors`, or answer `result` if there is none.
+
+    `seen` has the parts of the state that the backend shows, `events` is None if it shows no events.
+    """
+
+    operation: Operation
+    result: object
+    errors: frozenset[str]
+    seen: Observation
+    events: tuple[WireEvent, ...] | None
+
+
+class Model:
+    """The reference in the backend's configuration, and what the backend is asked.
+
+    One that does not watch expects answers alone, so that events wait until an operation takes them.
+    """
+
+    def __init__(self, config: PoolConfig, capabilities: Capabilities, watches: bool = True) -> None:
+        self.world = World(config)
+        self._parts: Collection[str] = capabilities.observes if watches else ()
+        self._offered = offered(capabilities)
+        self.met: Counter[str] = Counter()
+        """The situations that the run has met, see `marks`."""
+        self.tells_events = watches and Level.EVENTS in capabilities.levels
+
+    def is_offered(self, operation: Operation) -> bool:
+        """Whether the backend has the operation."""
+        return name_of(operation) in self._offered
+
+    def is_run(self, operation: Operation) -> bool:
+        """Whether the backend has the operation, or the reference may run it alone."""
+        return self.is_offered(operation) or is_of_content(operation, self.world.config)
+
+    def is_undefined(self, operation: Operation) -> bool:
+        """Whether the specification leaves open what the operation does: nobody may ask for it."""
+        return not violations(self.world.situation, operation) and undefined(self.world, operation) is not None
+
+    def expect(self, operation: Operation) -> Expected:
+        """Run a defined operation on the reference; what the backend has to do with it."""
+        world = self.world
+        errors = frozenset(error.__name__ for error in violations(world.situation, operation))
+        result = None
+        if not errors:
+            before = world.state
+            returned = world.apply(operation)
+            self.met.update(marks_of(operation, before, world.state, returned))
+            result = view_of_result(operation, returned)
+        events: tuple[WireEvent, ...] | None = None
+        if self.tells_events:
+            events = () if isinstance(operation, TakeEvents) else tuple(map(view_of_event, world.state.pending_events))
+            world.drain()
+        return Expected(operation, result, errors, self.show(), events)
+
+    def show(self) -> Observation:
+        """The parts of the state that the backend shows."""
+        return view(self.world.state, self._parts)

@@ -1,0 +1,77 @@
+"""Which pools a backend is driven with: what it claims decides."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+from itertools import product
+from random import Random
+
+from kvproof.conformance.backends.interface import Capabilities, Level
+from kvproof.conformance.scope import Scope
+from kvproof.conformance.walk import random_config
+from kvproof.spec.vocabulary import CommitMode, GroupConfig, GroupKind, HashAlgorithm, HolderMode, PoolConfig
+
+
+def algorithm_of(capabilities: Capabilities) -> HashAlgorithm:
+    """The hash contract that the backend follows; one with hashes of its own is compared by names, so any will do."""
+    named = [algorithm for algorithm in HashAlgorithm if algorithm.value in capabilities.hashes]
+    return named[0] if named else HashAlgorithm.SHA256
+
+
+def commit_modes(capabilities: Capabilities) -> list[CommitMode]:
+    """The commit modes that it claims; steps are a level of their own."""
+    return [m for m in capabilities.commit if m is CommitMode.IMMEDIATE or Level.STEPS in capabilities.levels]
+
+
+def plain_pool(capabilities: Capabilities) -> PoolConfig:
+    """A pool of the first kind that the backend claims, in the first of each of its modes."""
+    kind = capabilities.group_kinds[0]
+    return PoolConfig(
+        num_blocks=4,
+        hash_block_size=2,
+        groups=(GroupConfig(kind, 4, 4 if kind is GroupKind.SLIDING_WINDOW else None),),
+        hash_algorithm=algorithm_of(capabilities),
+        hash_seed=b"",
+        residency=capabilities.residency[0],
+        holders=capabilities.holders[0],
+        commit=capabilities.commit[0],
+    )
+
+
+def random_pool(capabilities: Capabilities, random: Random) -> PoolConfig:
+    """A small pool of a kind that the backend claims."""
+    drawn = random_config(random)
+    commit = random.choice(commit_modes(capabilities))
+    holders = HolderMode.NAMED if commit is CommitMode.STEPS else random.choice(capabilities.holders)
+    groups = drawn.groups[: capabilities.most_groups]
+    kinds = [random.choice(capabilities.group_kinds) for _ in groups]
+    return replace(
+        drawn,
+        groups=tuple(
+            replace(group, kind=kind, window=(group.window or 4) if kind is GroupKind.SLIDING_WINDOW else None)
+            for group, kind in zip(groups, kinds, strict=True)
+        ),
+        hash_algorithm=algorithm_of(capabilities),
+        hash_seed=b"",
+        residency=random.choice(capabilities.residency),
+        holders=holders,
+        commit=commit,
+    )
+
+
+def scopes(capabilities: Capabilities) -> Iterator[Scope]:
+    """Tiny pools in all claimed modes, to be driven through every state."""
+    for commit, residency, kind in product(
+        commit_modes(capabilities), capabilities.residency, capabilities.group_kinds
+    ):
+        if HolderMode.NAMED not in capabilities.holders:
+            continue
+        if commit is CommitMode.IMMEDIATE:
+            yield Scope(2, ("a", "aa"), 1, kind, residency=residency)
+            yield Scope(1, ("a", "aa"), 2, kind, residency=residency)
+            if "cache_partial_block" in capabilities.operations and kind is not GroupKind.RECURRENT:
+                yield Scope(1, ("a", "aa"), 1, kind, 3, residency)
+        else:
+            yield Scope(1, ("a", "aa"), 1, kind, residency=residency, commit=commit)
+            yield Scope(1, ("a",), 2, kind, residency=residency, commit=commit)

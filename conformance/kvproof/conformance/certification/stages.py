@@ -1,0 +1,160 @@
+"""The stages that drive a backend beside the reference: each is a series of lockstep runs up to the first divergences.
+
+Everything is decided by the seed. A stage goes on after a divergence, with a new pool, so that several faults are found
+in one run; each divergence is reported once.
+"""
+
+from __future__ import annotations
+
+from collections import Counter, deque
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass, field
+from itertools import islice
+from random import Random
+
+from kvproof.conformance.backends.interface import Backend, Capabilities
+from kvproof.conformance.canonical import Canonicalizer
+from kvproof.conformance.certification.lockstep import Divergence, Lockstep
+from kvproof.conformance.certification.settings import random_pool, scopes
+from kvproof.conformance.certification.spoil import spoiled
+from kvproof.conformance.enabled import EnabledOperations
+from kvproof.conformance.operations import AddRequest, Append, Hashes, Operation, Truncate, name_of
+from kvproof.conformance.preconditions import violations
+from kvproof.conformance.scope import Scope
+from kvproof.conformance.step_proposals import proposer_for
+from kvproof.spec.vocabulary import PoolConfig
+
+
+@dataclass(slots=True)
+class Outcome:
+    """What a stage did: how many pools it made, how often it ran each operation, and where the backend diverged."""
+
+    name: str
+    pools: int = 0
+    operations: Counter[str] = field(default_factory=Counter)
+    refusals: int = 0
+    met: Counter[str] = field(default_factory=Counter)
+    divergences: list[Divergence] = field(default_factory=list)
+
+    def add(self, lockstep: Lockstep) -> None:
+        """Count what was run on one pool."""
+        self.pools += 1
+        self.operations.update(map(name_of, lockstep.operations))
+        self.refusals += lockstep.refused
+        self.met += lockstep.model.met
+        if lockstep.divergence is not None:
+            self.divergences.append(lockstep.divergence)
+
+    @property
+    def is_enough(self) -> bool:
+        """A backend that is wrong everywhere need not be shown everywhere."""
+        return len(self.divergences) >= MOST_DIVERGENCES
+
+
+MOST_DIVERGENCES = 20
+
+UNWATCHED = 4
+"""Of so many walks one is compared by answers alone."""
+
+ATTEMPTS = 4
+"""Spoiled operations for each one that is as it was drawn."""
+
+Tell = Callable[[Outcome], None]
+"""Hears how far a stage is."""
+
+
+@dataclass(frozen=True, slots=True)
+class Subject:
+    """The backend under test with what it claims."""
+
+    backend: Backend
+    capabilities: Capabilities
+
+    def beside_the_reference(self, config: PoolConfig, watch: bool = True) -> Lockstep:
+        """A new pool of the backend, and one of the reference."""
+        return Lockstep(self.backend, self.capabilities, config, watch)
+
+
+def random_walks(subject: Subject, seed: int, walks: int, operations: int, tell: Tell) -> Outcome:
+    """Random operations in random pools; some are illegal, as it happens.
+
+    In every fourth walk only answers are compared, so that events wait until they are taken.
+    """
+    done = Outcome("random")
+    for number in range(seed, seed + walks):
+        random = Random(number)
+        watch = number % UNWATCHED != 0
+        lockstep = subject.beside_the_reference(random_pool(subject.capabilities, random), watch)
+        _run(lockstep, islice(_draws(lockstep, random), operations), done)
+        tell(done)
+        if done.is_enough:
+            break
+    return done
+
+
+def near_misses(subject: Subject, seed: int, walks: int, operations: int, tell: Tell) -> Outcome:
+    """Random walks in which most operations must be refused: they are legal but for one field."""
+    done = Outcome("illegal")
+    for number in range(seed, seed + walks):
+        random = Random(number)
+        lockstep = subject.beside_the_reference(random_pool(subject.capabilities, random))
+        _run(lockstep, islice(_spoiled(lockstep, random), operations), done)
+        tell(done)
+        if done.is_enough:
+            break
+    return done
+
+
+def exhaustive(subject: Subject, tell: Tell) -> Outcome:
+    """Every operation in every state of some tiny pools. A black box cannot be copied: each state is reached anew."""
+    done = Outcome("exhaustive")
+    for scope in scopes(subject.capabilities):
+        for path, illegal, legal in _states(scope):
+            for last in (illegal, *([operation] for operation in legal)):
+                _run(subject.beside_the_reference(scope.config), [*scope.arrivals, *path, *last], done)
+            tell(done)
+            if done.is_enough:
+                return done
+    return done
+
+
+def _run(lockstep: Lockstep, operations: Iterable[Operation], done: Outcome) -> None:
+    lockstep.run(operations)
+    done.add(lockstep)
+
+
+def _draws(lockstep: Lockstep, random: Random) -> Iterator[Operation]:
+    """What is drawn for the state that the model is in by then."""
+    proposer = proposer_for(lockstep.model.world, random)
+    while True:
+        operation = proposer.draw()
+        if operation is not None:
+            yield operation
+        if isinstance(operation, AddRequest | Append | Truncate):
+            yield Hashes(operation.request)
+
+
+def _spoiled(lockstep: Lockstep, random: Random) -> Iterator[Operation]:
+    """What is drawn, after the same operation with something wrong in it."""
+    for operation in _draws(lockstep, random):
+        for _ in range(ATTEMPTS):
+            yield spoiled(operation, random)
+        yield operation
+
+
+def _states(scope: Scope) -> Iterator[tuple[list[Operation], list[Operation], list[Operation]]]:
+    """For every state of a scope a shortest way to it, what is illegal there, and what is enabled."""
+    canonical, enabled = Canonicalizer(scope), EnabledOperations(scope)
+    start = scope.start()
+    seen, queue = {canonical.form(start)}, deque([(start, list[Operation]())])
+    while queue:
+        world, path = queue.popleft()
+        world.drain()
+        legal = enabled.of(world)
+        yield path, [o for o in enabled.vocabulary() if violations(world.situation, o)], legal
+        for operation in legal:
+            after = world.clone()
+            after.apply(operation)
+            if (form := canonical.form(after)) not in seen:
+                seen.add(form)
+                queue.append((after, [*path, operation]))

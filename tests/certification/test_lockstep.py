@@ -1,0 +1,172 @@
+from __future__ import annotations
+
+import msgspec
+import pytest
+
+from kvproof.conformance.backends.interface import AdapterError, Level
+from kvproof.conformance.backends.reference import ReferenceBackend
+from kvproof.conformance.backends.wire import Answer, Observation, Step
+from kvproof.conformance.certification.attribution import clause_of
+from kvproof.conformance.certification.lockstep import BATCH, Divergence, Lockstep
+from kvproof.conformance.operations import (
+    AddRequest,
+    Allocate,
+    CachePartialBlock,
+    Evict,
+    Free,
+    KeyRef,
+    Lookup,
+    Operation,
+    TakeEvents,
+    Touch,
+    Write,
+    name_of,
+)
+from kvproof.spec.vocabulary import GroupConfig, GroupKind, PoolConfig
+from tests.certification.doubles import Changed, without
+
+CONFIG = PoolConfig(4, 2, (GroupConfig(GroupKind.FULL_ATTENTION, 4),), hash_seed=b"")
+LIFE: tuple[Operation, ...] = (
+    AddRequest("r1", (1, 2, 3, 4)),
+    AddRequest("r2", (1, 2, 3, 4)),
+    Allocate("r1", 1),
+    Write("r1", 1, 4, 0),
+    CachePartialBlock("r1", 1, 4, 0),
+    Lookup((KeyRef("r2", 0, 4),)),
+    Touch("r2", 1, KeyRef("r2", 0, 4)),
+    Allocate("r1", 9),
+    Free("r1", (1,)),
+    Free("r2", (1,)),
+    Evict((1,)),
+)
+
+
+def driven(backend: ReferenceBackend, *operations: Operation) -> Lockstep:
+    lockstep = Lockstep(backend, backend.identify()[1], CONFIG)
+    lockstep.run(operations or LIFE)
+    return lockstep
+
+
+def divergence(backend: ReferenceBackend, *operations: Operation) -> Divergence:
+    found = driven(backend, *operations).divergence
+    assert found is not None
+    return found
+
+
+def test_the_reference_does_not_diverge_from_itself() -> None:
+    lockstep = driven(ReferenceBackend())
+    assert lockstep.divergence is None
+    assert lockstep.operations == list(LIFE)
+    assert lockstep.refused == 1  # there are not nine blocks
+
+
+@pytest.mark.parametrize(
+    ("operation", "change", "what", "clause"),
+    [
+        ("allocate", {"answer": Answer([2])}, "answer", "POOL-ALLOC-1"),
+        ("allocate", {"answer": Answer(error="OutOfBlocks")}, "answer", "POOL-ALLOC-1"),
+        ("lookup", {"answer": Answer([None])}, "answer", "POOL-LOOKUP-1"),
+        ("touch", {"events": None}, "events", "EVENT-DRAIN-1"),
+        ("evict", {"events": ()}, "events", "EVENT-RESIDENCY-1"),
+        ("cache_partial_block", {"events": ()}, "events", "EVENT-RESIDENCY-1"),
+        ("evict", {"seen": Observation(num_free=3)}, "free_queue", "POOL-EVICT-1"),
+        ("add_request", {"seen": Observation()}, "num_free", "POOL-INIT-1"),
+    ],
+)
+def test_what_a_backend_does_otherwise_is_a_difference_under_a_clause(
+    operation: str, change: dict[str, object], what: str, clause: str
+) -> None:
+    def changed(run: Operation, step: Step) -> Step:
+        return msgspec.structs.replace(step, **change) if name_of(run) == operation else step
+
+    found = divergence(Changed(changed))
+    assert name_of(found.operations[-1]) == operation
+    assert what in [difference.what for difference in found.differences]
+    assert clause_of(found) == clause
+
+
+def test_what_should_be_refused_and_is_not_is_a_difference() -> None:
+    def granted(run: Operation, step: Step) -> Step:
+        return msgspec.structs.replace(step, answer=Answer([1])) if step.answer.error else step
+
+    found = divergence(Changed(granted))
+    assert [(d.what, d.expected, d.got) for d in found.differences] == [("answer", "OutOfBlocks", [1])]
+    assert clause_of(found) == "POOL-ALLOC-3"
+
+
+def test_what_changes_although_it_was_refused_breaks_atomicity() -> None:
+    def leaking(run: Operation, step: Step) -> Step:
+        return msgspec.structs.replace(step, seen=Observation(num_free=0)) if step.answer.error else step
+
+    assert clause_of(divergence(Changed(leaking))) == "ERR-ATOMIC-1"
+
+
+def test_any_of_several_errors_will_do() -> None:
+    wrong_twice = Touch("", 1, KeyRef("r1", 0, 2))
+
+    def other(run: Operation, step: Step) -> Step:
+        return msgspec.structs.replace(step, answer=Answer(error="NotCached")) if run == wrong_twice else step
+
+    assert driven(Changed(other), *LIFE[:5], wrong_twice).divergence is None
+    assert driven(Changed(), *LIFE[:5], wrong_twice).divergence is None
+
+
+def test_a_backend_is_judged_by_what_it_shows() -> None:
+    def blind(run: Operation, step: Step) -> Step:
+        return msgspec.structs.replace(step, seen=Observation(num_free=step.seen.num_free if step.seen else None))
+
+    assert driven(Changed(blind, observes=("num_free",))).divergence is None
+    assert driven(Changed(blind)).divergence is not None
+
+
+def test_events_are_left_alone_where_they_are_not_claimed() -> None:
+    def silent(run: Operation, step: Step) -> Step:
+        return msgspec.structs.replace(step, events=None)
+
+    assert driven(Changed(silent, levels=(Level.POOL,))).divergence is None
+
+
+def test_operations_of_content_that_are_not_offered_are_run_by_the_reference_alone() -> None:
+    backend = Changed(operations=without("write"))
+    lockstep = driven(backend)
+    assert lockstep.divergence is None
+    assert lockstep.operations == list(LIFE)
+    assert [o for batch in backend.batches for o in batch] == [o for o in LIFE if not isinstance(o, Write)]
+
+
+def test_other_operations_that_are_not_offered_are_left_out() -> None:
+    lockstep = driven(Changed(operations=without("evict")))
+    assert lockstep.operations == list(LIFE[:-1])
+
+
+def test_undefined_operations_are_left_out() -> None:
+    unwritten = CachePartialBlock("r1", 1, 4, 0)
+    assert driven(ReferenceBackend(), LIFE[0], LIFE[2], unwritten).operations == [LIFE[0], LIFE[2]]
+
+
+def test_operations_are_sent_in_batches_and_asked_for_one_by_one() -> None:
+    backend = Changed()
+    lockstep = Lockstep(backend, backend.identify()[1], CONFIG)
+    drawn: list[int] = []
+
+    def operations() -> object:
+        for _ in range(BATCH + 3):
+            drawn.append(len(lockstep.model.world.state.free_queue))
+            yield Allocate("r1", 1) if lockstep.model.world.state.free_queue else Free("r1", (1, 2, 3))
+
+    lockstep.run(operations())  # type: ignore[arg-type]
+    assert [len(batch) for batch in backend.batches] == [BATCH, 3]
+    assert drawn[:5] == [3, 2, 1, 0, 3]
+
+
+def test_a_missing_answer_is_the_adapters_fault() -> None:
+    class Mute(Changed):
+        def run(self, operations: object, observe: bool) -> list[Step]:
+            return []
+
+    with pytest.raises(AdapterError, match="11 operations were sent, and 0 answers came back"):
+        driven(Mute())
+
+
+def test_drained_events_come_once() -> None:
+    assert driven(ReferenceBackend(), *LIFE[:5], TakeEvents(), TakeEvents()).divergence is None
