@@ -9,11 +9,14 @@ from typing import Annotated
 
 import typer
 
+from kvproof.conformance.commands.explain import explain
 from kvproof.conformance.commands.explore import explore
+from kvproof.conformance.commands.list_names import list_names
 from kvproof.conformance.commands.mutants import mutants
 from kvproof.conformance.commands.prove import prove
 from kvproof.conformance.commands.spec import spec
 from kvproof.conformance.commands.tie import tie
+from kvproof.conformance.commands.verify_certificate import verify_certificate
 
 app = typer.Typer(
     name="kvproof",
@@ -51,3 +54,6 @@ app.command()(prove)
 app.command()(tie)
 app.command()(explore)
 app.command()(mutants)
+app.command()(explain)
+app.command("list")(list_names)
+app.command()(verify_certificate)

@@ -1,0 +1,64 @@
+"""SHA-256 digests of what a certificate speaks of: the driven files and the text of the clauses."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterator
+from importlib.util import find_spec
+from pathlib import Path
+
+from kvproof.conformance.backends.interface import AdapterError, Identity
+from kvproof.conformance.certification.result import DrivenFile
+from kvproof.spec.clauses import chapters
+
+
+def sha256(data: bytes) -> str:
+    """The digest in hexadecimal."""
+    return hashlib.sha256(data).hexdigest()
+
+
+def spec_digest() -> str:
+    """The digest of all chapters of the specification."""
+    return sha256("\0".join(f"{chapter.name}\0{chapter.text}" for chapter in chapters()).encode())
+
+
+def driven_files(identity: Identity) -> tuple[DrivenFile, ...]:
+    """The files that an identity names: a file, a folder, or an importable module or package, which is not imported.
+
+    Raises `AdapterError` for a name that is none of these, or a file that cannot be read.
+    """
+    found: dict[str, DrivenFile] = {}
+    for name in identity.files:
+        for shown, file in _files(name):
+            try:
+                found[shown] = DrivenFile(shown, sha256(file.read_bytes()))
+            except OSError as error:
+                raise AdapterError(f"the driven file {file} cannot be read: {error.strerror}") from None
+    return tuple(found.values())
+
+
+def _files(name: str) -> Iterator[tuple[str, Path]]:
+    path = Path(name)
+    if path.is_file():
+        yield name, path
+        return
+    folders, module = ([path], None) if path.is_dir() else _module(name)
+    if module is not None:
+        yield f"{name}/{module.name}", module
+    for folder in folders:
+        for file in sorted(folder.rglob("*")):
+            if file.is_file() and "__pycache__" not in file.parts:
+                yield f"{name}/{file.relative_to(folder).as_posix()}", file
+
+
+def _module(name: str) -> tuple[list[Path], Path | None]:
+    """The folders of a package, or the file of a module that is none."""
+    try:
+        spec = find_spec(name)
+    except (ImportError, ValueError):
+        spec = None
+    if spec is not None and spec.submodule_search_locations is not None:
+        return [Path(folder) for folder in spec.submodule_search_locations], None
+    if spec is None or spec.origin is None or not Path(spec.origin).is_file():
+        raise AdapterError(f"the backend says that it drives {name!r}, which is no file, no folder and no module")
+    return [], Path(spec.origin)

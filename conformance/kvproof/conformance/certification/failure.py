@@ -1,0 +1,165 @@
+"""A failure: made of a divergence, written to a folder, read back, run again."""
+
+from __future__ import annotations
+
+import shlex
+from pathlib import Path
+
+import msgspec
+
+from kvproof.conformance.backends.interface import Backend
+from kvproof.conformance.backends.wire import (
+    PARTS,
+    ClearedEvent,
+    Entry,
+    Hit,
+    Holders,
+    PrefixName,
+    RemovedEvent,
+    StoredEvent,
+)
+from kvproof.conformance.certification import trace as traces
+from kvproof.conformance.certification.lockstep import Difference, Divergence, Lockstep
+from kvproof.conformance.certification.result import Failure, FailureFacts, Mismatch
+from kvproof.conformance.certification.trace import TraceError, trace_of
+from kvproof.conformance.mutation.catalogue import MUTANTS
+from kvproof.conformance.operations import Operation, describe, name_of
+
+TRACE_FILE, FACTS_FILE = "trace.jsonl", "failure.json"
+"""What the folder of a failure holds."""
+
+
+def failure_id(clause: str, operation: Operation, parts: tuple[str, ...]) -> str:
+    """A name that a failure keeps from run to run: clause, operation, what differs. It can name a folder."""
+    return ".".join((clause, name_of(operation), "+".join(parts)))
+
+
+def failure_of(
+    divergence: Divergence, *, clause: str, stage: str, target: str, seed: int | None, found_operations: int
+) -> Failure:
+    """A divergence, shrunk from one of `found_operations` operations, as a failure of a clause."""
+    last, seen = divergence.operations[-1], divergence.expected.seen
+    parts = tuple(each.what for each in divergence.differences)
+    name = failure_id(clause, last, parts)
+    shown = {each.what: each.got for each in divergence.differences if each.what in PARTS}
+    fault, harm = usual_fault(clause)
+    return Failure(
+        id=name,
+        clause=clause,
+        stage=stage,
+        operation=describe(last),
+        operations=len(divergence.operations),
+        found_operations=found_operations,
+        mismatches=tuple(Mismatch(each.what, text_of(each.expected), text_of(each.got)) for each in _told(divergence)),
+        before=divergence.before,
+        expected=seen,
+        got=msgspec.structs.replace(seen, **shown),
+        fault=fault,
+        harm=harm,
+        seed=seed,
+        replay=f"kvproof replay {shlex.quote(target)} failures/{name}/{TRACE_FILE}",
+        trace=trace_of(divergence.config, divergence.operations),
+    )
+
+
+def _told(divergence: Divergence) -> list[Difference]:
+    """The differences; that an operation had to be refused is said in words."""
+    refusal = bool(divergence.expected.errors)
+    return [
+        Difference(each.what, f"refused: {each.expected}", each.got) if refusal and each.what == "answer" else each
+        for each in divergence.differences
+    ]
+
+
+def usual_fault(clause: str) -> tuple[str, str]:
+    """The kind of fault that breaks a clause, and its harm, as the catalogue of mutants has them; empty without one."""
+    return next(((each.fault, each.harm) for each in MUTANTS if clause in each.clauses), ("", ""))
+
+
+def text_of(value: object) -> str:
+    """A result, events, or a part of a state in words; of several things that are more than a number one a line."""
+    match value:
+        case tuple() | list():
+            if all(item is None or isinstance(item, int | str) for item in value):
+                return "[" + " ".join(map(text_of, value)) + "]"
+            if all(isinstance(item, msgspec.Struct) for item in value):
+                return "\n".join(map(text_of, value))
+            return "\n".join(f"{number}: {_line(item)}" for number, item in enumerate(value))
+        case None:
+            return "nothing"
+        case str():
+            return printable(value)
+        case StoredEvent(group=group, hashes=hashes, parent=parent, tokens=tokens):
+            above = "no parent" if parent is None else f"parent {text_of(parent)}"
+            names = " ".join(map(text_of, hashes))
+            return f"stored in group {group}: {names}, {above}, tokens {' '.join(map(str, tokens))}"
+        case RemovedEvent(group=group, hash=digest):
+            return f"removed from group {group}: {digest}"
+        case ClearedEvent():
+            return "cleared"
+        case PrefixName(hash=digest, position=position):
+            return f"{digest}[0:{position}]"
+        case Holders(group=group, hash=digest, blocks=blocks):
+            return f"{digest}@g{group}: blocks {text_of(blocks)}"
+        case Entry(group=group, hash=digest, position=position, ahead=ahead, owner=owner):
+            status = f" in +{ahead}" * bool(ahead) + f" reserved by {owner}" * bool(owner)
+            return printable(f"{digest}[0:{position}]@g{group}{status}")
+        case Hit():
+            return ", ".join(f"{field} {text_of(getattr(value, field))}" for field in Hit.__struct_fields__)
+    return printable(repr(value))
+
+
+def _line(item: object) -> str:
+    return text_of(item).replace("\n", ", ")
+
+
+def printable(text: str) -> str:
+    """The text with what UTF-8 cannot hold spelled out."""
+    return text.encode("utf-8", "backslashreplace").decode("utf-8")
+
+
+# Folders
+
+
+def files_of(failure: Failure) -> dict[str, bytes]:
+    """The files of a failure's folder."""
+    facts = msgspec.json.encode(failure.facts, order="deterministic")
+    return {
+        TRACE_FILE: traces.write(failure.trace).encode(),
+        FACTS_FILE: msgspec.json.format(facts, indent=1) + b"\n",
+    }
+
+
+def read_failure(folder: Path) -> Failure:
+    """Read a failure's folder; raises `TraceError` if one of its files is missing or wrong."""
+    trace, file = traces.read_file(folder / TRACE_FILE), folder / FACTS_FILE
+    try:
+        facts = msgspec.json.decode(file.read_bytes(), type=FailureFacts)
+    except OSError as error:
+        raise TraceError(f"{file} cannot be read: {error.strerror}") from None
+    except msgspec.DecodeError as error:
+        raise TraceError(f"{file} describes no failure: {error}") from None
+    if facts.operations != len(trace.steps):
+        raise TraceError(f"{file} speaks of {facts.operations} operations, the trace has {len(trace.steps)}")
+    return Failure(**{field: getattr(facts, field) for field in FailureFacts.__struct_fields__}, trace=trace)
+
+
+# Again
+
+
+def run_again(failure: Failure, backend: Backend) -> str | None:
+    """Run a failure's trace on a backend: None if it shows the failure again, else what it does instead.
+
+    Raises `AdapterError` if the adapter breaks.
+    """
+    _, capabilities = backend.identify()
+    lockstep = Lockstep(backend, capabilities, failure.trace.header.config)
+    lockstep.run(failure.trace.operations)
+    found = lockstep.divergence
+    if found is None:
+        return "nothing differs"
+    if len(found.operations) != failure.operations:
+        return f"operation {len(found.operations)} differs already, {describe(found.operations[-1])}"
+    there = {each.what for each in found.differences}
+    wanted = {each.part for each in failure.mismatches}
+    return None if there == wanted else f"{', '.join(sorted(there))} differs, and not {', '.join(sorted(wanted))}"

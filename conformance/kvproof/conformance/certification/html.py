@@ -1,0 +1,57 @@
+"""`report.html`: one page that needs nothing but itself; everything from outside is escaped.
+
+The timelines lie in the page as JSON, in an element that no browser runs; its script builds text from them, never HTML.
+"""
+
+from __future__ import annotations
+
+import re
+
+import msgspec
+from jinja2 import Environment, PackageLoader, StrictUndefined
+from markupsafe import Markup, escape
+
+from kvproof.conformance.backends.interface import LEVELS
+from kvproof.conformance.certification.pages import HEADINGS, page_of
+from kvproof.conformance.certification.result import Run, Status
+from kvproof.conformance.certification.timeline import Timeline
+from kvproof.conformance.certification.verdict import exit_code, levels_of, no_certificate, stale, verdict
+from kvproof.conformance.mutation.mutant import FAULT_KINDS
+from kvproof.spec.clauses import clauses
+
+
+def report(run: Run) -> str:
+    """The page."""
+    environment = Environment(
+        loader=PackageLoader("kvproof.conformance.certification"),
+        autoescape=True,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    environment.filters |= {"prose": _prose, "data": _data}
+    return environment.get_template("report.html").render(
+        run=run,
+        verdict=verdict(run),
+        code=exit_code(run),
+        levels=levels_of(run),
+        level_names=LEVELS,
+        clauses=clauses(),
+        pages=[page_of(failure) for failure in run.failures],
+        reasons=no_certificate(run),
+        stale=stale(run),
+        faults=FAULT_KINDS,
+        headings=HEADINGS,
+        Status=Status,
+    )
+
+
+def _data(timeline: Timeline) -> Markup:
+    """The moments as JSON that cannot end the element it lies in."""
+    text = msgspec.json.encode(timeline.moments).decode()
+    return Markup(text.replace("&", "\\u0026").replace("<", "\\u003c").replace(">", "\\u003e"))
+
+
+def _prose(text: str) -> Markup:
+    """A clause's sentence: what stands in backticks is code."""
+    return Markup(re.sub(r"`([^`]+)`", r"<code>\1</code>", str(escape(text))))

@@ -1,0 +1,145 @@
+"""Results in a terminal: the short table, and the page of each failure."""
+
+from __future__ import annotations
+
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+from kvproof.conformance.backends.interface import LEVELS
+from kvproof.conformance.certification.pages import HEADINGS, StateTable, page_of
+from kvproof.conformance.certification.result import Failure, Run, Status
+from kvproof.conformance.certification.timeline import CELLS, Moment, timeline_of
+from kvproof.conformance.certification.trace import Trace
+from kvproof.conformance.certification.verdict import (
+    ExitCode,
+    LevelRow,
+    errors,
+    exit_code,
+    levels_of,
+    open_ends,
+    stale,
+    verdict,
+)
+from kvproof.conformance.mutation.mutant import FAULT_KINDS
+from kvproof.conformance.terminal import say
+from kvproof.spec.clauses import clauses
+
+NAMED = 4
+"""Clauses that are named where a row says what was not exercised; the report has them all."""
+
+DIFFERS = "» "
+"""Stands before a cell that differs."""
+
+_STYLES = {Status.PASS: "green", Status.FAIL: "bold red", Status.ERROR: "bold red", Status.SKIP: "yellow"}
+
+
+def show_run(console: Console, run: Run) -> None:
+    """The page of each failure, the table of levels, and the outcome last, where a log ends."""
+    for failure in run.failures:
+        show_failure(console, failure)
+        console.print()
+    console.print(_levels(run))
+    for row in run.stages:
+        counts = ", ".join(f"{count:,} {name}" for name, count in row.counts.items())
+        text = f"{row.name}: {row.status.value}, {counts or row.reason or 'nothing ran'}, {row.cpu_seconds:.1f} CPU s"
+        say(console, text, _STYLES.get(row.status, "dim"))
+    if run.mutation is not None:
+        say(console, f"planted faults: {run.mutation.caught} of {run.mutation.planted} caught, {run.mutation.source}")
+    for line in run.honesty:
+        say(console, line, "dim")
+    console.print()
+    for line in [*errors(run), *(f"known to fail, and does not: {clause}" for clause in stale(run)), *open_ends(run)]:
+        say(console, line)
+    outcome = verdict(run)
+    style = "bold green" if exit_code(run) is ExitCode.CONFORMANT else "bold red"
+    say(console, f"{run.identity.name} {run.identity.version}: {outcome} (seed {run.seed})", style)
+
+
+def _levels(run: Run) -> Table:
+    table = Table("level", "claimed", "status", "passed", "not exercised")
+    for row in levels_of(run):
+        status = Text(row.status.value, _STYLES.get(row.status, "dim"))
+        passed = f"{row.passed} of {row.total}"
+        table.add_row(f"{row.level.value} {_short(row)}", "yes" if row.claimed else "no", status, passed, _missing(row))
+    return table
+
+
+def _short(row: LevelRow) -> str:
+    return LEVELS[row.level].partition(":")[0]
+
+
+def _missing(row: LevelRow) -> str:
+    if not row.missing:
+        return "nothing"
+    if not row.exercised:
+        return f"all {row.total}"
+    more = len(row.missing) - NAMED
+    return ", ".join(row.missing[:NAMED]) + (f" and {more} more" if more > 0 else "")
+
+
+def show_failure(console: Console, failure: Failure) -> None:
+    """The clause in words, the trace, what differs, the states, the kind of fault, and the line that replays it."""
+    page = page_of(failure)
+    say(console, f"Failure {failure.id}", "bold red")
+    if clause := clauses().get(failure.clause):
+        say(console, f"{clause.id} ({clause.level.value}): {clause.sentence}")
+    console.print()
+    _show_moments(console, page.timeline.moments[1:])
+    console.print()
+    for part, expected, got in page.mismatches:
+        _show_lines(console, f"{part}, expected:", expected, "green")
+        _show_lines(console, f"{part}, got:", got, "red")
+    for state in page.states:
+        console.print(_state(state, page.cells))
+    if failure.fault:
+        say(console, f"kind of fault: {failure.fault}, {FAULT_KINDS.get(failure.fault, 'unknown')}")
+    if failure.harm:
+        say(console, f"usual harm: {failure.harm}")
+    seed = "" if failure.seed is None else f", seed {failure.seed}"
+    again = f", shown again {failure.replayed} of {failure.replays} times" if failure.replays else ""
+    shrunk = f"{failure.operations} operations, {failure.found_operations} when it was found"
+    say(console, f"found by stage {failure.stage}{seed}: {shrunk}{again}", "dim")
+    say(console, failure.replay, "bold")
+
+
+def show_trace(console: Console, trace: Trace) -> None:
+    """A trace as it should go: each operation with its answer and its events."""
+    if trace.header.name:
+        say(console, trace.header.name, "bold")
+    for clause in map(clauses().get, trace.header.clauses):
+        if clause is not None:
+            say(console, f"{clause.id} ({clause.level.value}): {clause.sentence}")
+    moments = timeline_of(trace).moments
+    _show_moments(console, moments[1:])
+    console.print(_state(StateTable("at the end", moments[-1].blocks, frozenset()), CELLS))
+    _show_lines(console, "free queue, next victim first:", " ".join(map(str, moments[-1].queue)) or "empty")
+
+
+def _show_moments(console: Console, moments: tuple[Moment, ...]) -> None:
+    for number, moment in enumerate(moments, 1):
+        answer = f" → {moment.answer}" if moment.answer else ""
+        say(console, f"{number:3}  {moment.operation}{answer}")
+        for event in moment.events:
+            say(console, f"       {event}", "dim")
+
+
+def _show_lines(console: Console, title: str, text: str, style: str = "") -> None:
+    """A title, and the text beside it, or below it if it has several lines."""
+    if "\n" not in text:
+        say(console, f"{title} {text}", style)
+        return
+    say(console, title, style)
+    for line in text.split("\n"):
+        say(console, f"  {line}", style)
+
+
+def _state(state: StateTable, shown: tuple[str, ...]) -> Table:
+    table = Table(title=state.title, title_justify="left")
+    for heading in ("block", *(HEADINGS[cell] for cell in shown)):
+        table.add_column(heading)
+    for row in state.rows:
+        cells = [(getattr(row, cell), (row.block, cell) in state.marked) for cell in shown]
+        texts = [Text(DIFFERS + text if marked else text, "bold red" if marked else "") for text, marked in cells]
+        table.add_row(str(row.block), *texts)
+    return table

@@ -1,0 +1,48 @@
+"""`kvproof verify-certificate`: is a certificate whole, and still about what it was about?"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich.console import Console
+
+from kvproof.conformance.certification import certificate as certificates
+from kvproof.conformance.certification.verdict import ExitCode
+from kvproof.conformance.terminal import say
+
+
+def verify_certificate(
+    folder: Annotated[Path, typer.Argument(metavar="DIR", help="The folder that `kvproof certify --out` wrote.")],
+) -> None:
+    """Check a certificate: every digest, every count, and that its conclusions follow from its rows.
+
+    The digests of the driven files are compared with the files of this machine, where they are here. A certificate is
+    not signed: this finds what was damaged or carelessly edited, not what was forged with care.
+
+    Exit code 0: whole, and about the files that are here. 1: something was cut, edited or changed. 2: there is no
+    certificate. 4: whole, but something could not be checked here.
+
+    Example:
+
+      kvproof verify-certificate out
+    """
+    if not (folder / certificates.CERTIFICATE_FILE).is_file():
+        typer.echo(f"kvproof verify-certificate: there is no {folder / certificates.CERTIFICATE_FILE}", err=True)
+        raise typer.Exit(ExitCode.USAGE)
+    console = Console()
+    found = certificates.verify_certificate(folder)
+    for problem in found.problems:
+        say(console, problem, "red")
+    for text in found.unchecked:
+        say(console, f"not checked: {text}", "yellow")
+    if found.problems or found.certificate is None:
+        say(console, f"Not valid: {len(found.problems)} problems", "bold red")
+        raise typer.Exit(ExitCode.NOT_CONFORMANT)
+    run = found.certificate.run
+    say(console, f"{found.files} files and {found.driven} driven files are as they were on {run.date}")
+    outcome = f"Whole: {run.identity.name} {run.identity.version} is {found.certificate.verdict}"
+    say(console, f"{outcome}, says kvproof {run.suite_version}", "bold yellow" if found.unchecked else "bold green")
+    if found.unchecked:
+        raise typer.Exit(ExitCode.INCONCLUSIVE)
