@@ -23,7 +23,7 @@ def spec_digest() -> str:
 
 
 def driven_files(identity: Identity) -> tuple[DrivenFile, ...]:
-    """The files that an identity names: a file, a folder, or an importable module or package, which is not imported.
+    """The files that an identity names: a file, a folder with a slash in its name, or an importable module or package.
 
     Raises `AdapterError` for a name that is none of these, or a file that cannot be read.
     """
@@ -42,7 +42,7 @@ def _files(name: str) -> Iterator[tuple[str, Path]]:
     if path.is_file():
         yield name, path
         return
-    folders, module = ([path], None) if path.is_dir() else _module(name)
+    folders, module = ([path], None) if "/" in name and path.is_dir() else _module(name)
     if module is not None:
         yield f"{name}/{module.name}", module
     for folder in folders:

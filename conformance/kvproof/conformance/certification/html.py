@@ -6,6 +6,7 @@ The timelines lie in the page as JSON, in an element that no browser runs; its s
 from __future__ import annotations
 
 import re
+from functools import cache
 
 import msgspec
 from jinja2 import Environment, PackageLoader, StrictUndefined
@@ -22,6 +23,28 @@ from kvproof.spec.clauses import clauses
 
 def report(run: Run) -> str:
     """The page."""
+    return (
+        _environment()
+        .get_template("report.html")
+        .render(
+            run=run,
+            verdict=verdict(run),
+            code=exit_code(run),
+            levels=levels_of(run),
+            level_names=LEVELS,
+            clauses=clauses(),
+            pages=[page_of(failure) for failure in run.failures],
+            reasons=no_certificate(run),
+            stale=stale(run),
+            faults=FAULT_KINDS,
+            headings=HEADINGS,
+            Status=Status,
+        )
+    )
+
+
+@cache
+def _environment() -> Environment:
     environment = Environment(
         loader=PackageLoader("kvproof.conformance.certification"),
         autoescape=True,
@@ -30,20 +53,7 @@ def report(run: Run) -> str:
         lstrip_blocks=True,
     )
     environment.filters |= {"prose": _prose, "data": _data}
-    return environment.get_template("report.html").render(
-        run=run,
-        verdict=verdict(run),
-        code=exit_code(run),
-        levels=levels_of(run),
-        level_names=LEVELS,
-        clauses=clauses(),
-        pages=[page_of(failure) for failure in run.failures],
-        reasons=no_certificate(run),
-        stale=stale(run),
-        faults=FAULT_KINDS,
-        headings=HEADINGS,
-        Status=Status,
-    )
+    return environment
 
 
 def _data(timeline: Timeline) -> Markup:

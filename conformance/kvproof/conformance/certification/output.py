@@ -81,6 +81,8 @@ def _begin(folder: Path) -> Path:
     try:
         if (folder.exists() or folder.is_symlink()) and not (folder.is_dir() and not any(folder.iterdir())):
             raise FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST))
+        if any(parent.is_file() for parent in folder.parents):
+            raise NotADirectoryError(errno.ENOTDIR, os.strerror(errno.ENOTDIR))
         folder.parent.mkdir(parents=True, exist_ok=True)
         partial = folder.parent / f".{folder.name}.{secrets.token_hex(4)}.partial"
         partial.mkdir()

@@ -28,8 +28,9 @@ HEADINGS = {
 
 
 class StateTable(msgspec.Struct, frozen=True):
-    """A state as a table; `marked` names block and cell of what differs."""
+    """A state as a table; `marked` names block and cell of what differs. `kind` is "before", "expected" or "got"."""
 
+    kind: str
     title: str
     rows: tuple[BlockRow, ...]
     marked: frozenset[tuple[int, str]]
@@ -64,9 +65,9 @@ def states_of(failure: Failure, names: Names) -> tuple[StateTable, ...]:
         return ()
     wrong = frozenset(differing(expected, got))
     return (
-        StateTable("before the last operation", before, frozenset()),
-        StateTable("expected after it", expected, wrong),
-        StateTable("got instead", got, wrong),
+        StateTable("before", "before the last operation", before, frozenset()),
+        StateTable("expected", "expected after it", expected, wrong),
+        StateTable("got", "got instead", got, wrong),
     )
 
 

@@ -112,7 +112,7 @@ def show_trace(console: Console, trace: Trace) -> None:
             say(console, f"{clause.id} ({clause.level.value}): {clause.sentence}")
     moments = timeline_of(trace).moments
     _show_moments(console, moments[1:])
-    console.print(_state(StateTable("at the end", moments[-1].blocks, frozenset()), CELLS))
+    console.print(_state(StateTable("expected", "at the end", moments[-1].blocks, frozenset()), CELLS))
     _show_lines(console, "free queue, next victim first:", " ".join(map(str, moments[-1].queue)) or "empty")
 
 

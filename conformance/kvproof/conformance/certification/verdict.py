@@ -38,7 +38,8 @@ NOTHING_NEW = "nothing new: what fails is known"
 class LevelRow(Wire, frozen=True):
     """How a level did, over all its MUST clauses, whatever was asked of them.
 
-    `missing` are those that were not exercised. The status of a level is the greatest of its clauses'.
+    `missing` are those that were not exercised. The status of a level is the greatest of its clauses', but it has not
+    passed while a claimed clause was not judged.
     """
 
     level: Level
@@ -59,16 +60,23 @@ def levels_of(run: RunFacts) -> tuple[LevelRow, ...]:
 
 def _level_row(run: RunFacts, level: Level) -> LevelRow:
     rows = [row for row in _binding(run) if row.level is level]
+    claimed = level in run.capabilities.levels
     return LevelRow(
         level,
-        level in run.capabilities.levels,
-        max((row.status for row in rows), default=Status.UNKNOWN),
+        claimed,
+        _status_of(claimed, {row.status for row in rows}),
         len(rows),
         sum(row.status is Status.PASS for row in rows),
         sum(row.status is Status.FAIL for row in rows),
         sum(row.is_exercised for row in rows),
         tuple(row.clause for row in rows if not row.is_exercised),
     )
+
+
+def _status_of(claimed: bool, statuses: set[Status]) -> Status:
+    greatest = max(statuses, default=Status.DISABLED)
+    unjudged = statuses & {Status.UNKNOWN, Status.SKIP}
+    return min(unjudged) if claimed and unjudged and greatest is Status.PASS else greatest
 
 
 def exit_code(run: RunFacts) -> ExitCode:

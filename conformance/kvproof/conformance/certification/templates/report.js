@@ -27,18 +27,18 @@ wanted.addEventListener("change", filter);
 filter();
 
 // The timelines: everything comes from the JSON in the page, as text.
-const CELLS = {{ headings | tojson }};
+const CELLS = {{ headings.items() | list | tojson }};
 
 function blocks(moment) {
   const changed = new Set(moment.changed.map(([block, cell]) => `${block} ${cell}`));
   const table = element("table", undefined, "state");
   const head = table.createTHead().insertRow();
-  for (const heading of ["block", ...Object.values(CELLS)]) head.append(element("th", heading));
+  for (const heading of ["block", ...CELLS.map(([, heading]) => heading)]) head.append(element("th", heading));
   const body = table.createTBody();
   for (const row of moment.blocks) {
     const line = body.insertRow();
     line.append(element("th", row.block));
-    for (const cell of Object.keys(CELLS)) {
+    for (const [cell] of CELLS) {
       line.append(element("td", row[cell], changed.has(`${row.block} ${cell}`) ? "changed" : ""));
     }
   }

@@ -1,0 +1,147 @@
+from __future__ import annotations
+
+import errno
+import os
+from collections.abc import Callable
+from pathlib import Path
+
+import msgspec
+import pytest
+
+from kvproof.conformance.certification import output
+from kvproof.conformance.certification.certificate import verify_certificate
+from kvproof.conformance.certification.output import OutputError, check_output, write_output
+from kvproof.conformance.operations import AddRequest
+from tests.conformance import runs
+
+
+def left_in(folder: Path) -> list[str]:
+    return sorted(path.name for path in folder.iterdir())
+
+
+def failing_with(number: int) -> Callable[[Path, bytes], None]:
+    """Write the first files, then fail as the system does."""
+
+    def write(file: Path, data: bytes) -> None:
+        if file.name == "certificate.json":
+            file.write_bytes(data[: len(data) // 2])
+            raise OSError(number, os.strerror(number))
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_bytes(data)
+
+    return write
+
+
+def test_a_run_leaves_all_its_files_and_nothing_else(tmp_path: Path) -> None:
+    assert write_output(runs.run([runs.failure()]), tmp_path / "deep/out")
+    files = {path.relative_to(tmp_path).as_posix() for path in tmp_path.rglob("*") if path.is_file()}
+    failure = f"deep/out/failures/{runs.failure().id}"
+    assert files == {
+        "deep/out/certificate.json",
+        "deep/out/junit.xml",
+        "deep/out/report.html",
+        f"{failure}/trace.jsonl",
+        f"{failure}/failure.json",
+    }
+
+
+def test_a_run_with_an_open_end_leaves_its_report_and_no_certificate(tmp_path: Path) -> None:
+    assert not write_output(runs.run([runs.failure()], unfinished="interrupted"), tmp_path / "out")
+    assert left_in(tmp_path / "out") == ["failures", "junit.xml", "report.html"]
+    assert "the run was not finished: interrupted" in (tmp_path / "out/report.html").read_text()
+
+
+def test_an_empty_folder_is_filled(tmp_path: Path) -> None:
+    (tmp_path / "out").mkdir()
+    assert write_output(runs.run(), tmp_path / "out")
+    assert verify_certificate(tmp_path / "out").problems == ()
+
+
+@pytest.mark.parametrize("write", [check_output, lambda folder: write_output(runs.run(), folder)])
+def test_what_is_there_already_is_left_alone(tmp_path: Path, write: Callable[[Path], object]) -> None:
+    (tmp_path / "out").mkdir()
+    (tmp_path / "out/notes").write_text("mine")
+    (tmp_path / "file").write_text("mine")
+    (tmp_path / "link").symlink_to(tmp_path / "nowhere")
+    for name in ("out", "file", "link"):
+        with pytest.raises(OutputError, match=f"{name} cannot be written: it exists already. Name another folder"):
+            write(tmp_path / name)
+    with pytest.raises(OutputError, match="out cannot be written: a file is in the way"):
+        write(tmp_path / "file/out")
+    assert left_in(tmp_path) == ["file", "link", "out"]
+    assert (tmp_path / "out/notes").read_text() == "mine"
+
+
+def test_a_folder_that_may_not_be_written_is_known_before_the_run(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(self: Path, *args: object, **kwargs: object) -> None:
+        raise OSError(errno.EROFS, os.strerror(errno.EROFS))
+
+    monkeypatch.setattr(Path, "mkdir", refuse)
+    with pytest.raises(OutputError, match="it lies on a read-only file system"):
+        check_output(tmp_path / "out")
+
+
+@pytest.mark.skipif(not Path("/sys").is_dir(), reason="needs a folder in which not even root may write")
+def test_a_folder_without_write_permission_is_known_before_the_run() -> None:
+    with pytest.raises(OutputError, match=r"you may not write there|read-only file system"):
+        check_output(Path("/sys/out"))
+
+
+def test_looking_whether_it_can_be_written_leaves_nothing(tmp_path: Path) -> None:
+    check_output(tmp_path / "out")
+    assert left_in(tmp_path) == []
+
+
+@pytest.mark.parametrize(
+    ("number", "text"),
+    [
+        (errno.ENOSPC, "the disk is full"),
+        (errno.EACCES, "you may not write there"),
+        (errno.EROFS, "it lies on a read-only file system"),
+        (errno.EIO, os.strerror(errno.EIO)),
+    ],
+)
+def test_a_write_that_fails_half_way_leaves_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, number: int, text: str
+) -> None:
+    monkeypatch.setattr(output, "_write", failing_with(number))
+    with pytest.raises(OutputError, match=f"out cannot be written: {text}"):
+        write_output(runs.run([runs.failure()]), tmp_path / "out")
+    assert left_in(tmp_path) == []
+
+
+def test_an_interrupted_write_leaves_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def interrupt(file: Path, data: bytes) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(output, "_write", interrupt)
+    with pytest.raises(KeyboardInterrupt):
+        write_output(runs.run(), tmp_path / "out")
+    assert left_in(tmp_path) == []
+
+
+def test_half_a_certificate_that_was_left_does_not_verify(tmp_path: Path) -> None:
+    files = output.contents(runs.run())
+    (tmp_path / "certificate.json").write_bytes(files["certificate.json"][:-200])
+    assert "was cut or edited" in "".join(verify_certificate(tmp_path).problems)
+
+
+def test_a_full_disk_is_a_clear_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    full = Path("/dev/full")
+    if not full.exists():
+        pytest.skip("needs /dev/full")
+    monkeypatch.setattr(output, "_write", lambda file, data: full.write_bytes(data))
+    with pytest.raises(OutputError, match="the disk is full"):
+        write_output(runs.run(), tmp_path / "out")
+    assert left_in(tmp_path) == []
+
+
+def test_a_name_that_no_file_can_hold_is_a_clear_error(tmp_path: Path) -> None:
+    failure = runs.failure()
+    step = msgspec.structs.replace(failure.trace.steps[0], operation=AddRequest("\ud800", (7, 8)))
+    trace = msgspec.structs.replace(failure.trace, steps=(step, *failure.trace.steps[1:]))
+    with pytest.raises(OutputError, match="is no text that UTF-8 can hold"):
+        write_output(runs.run([msgspec.structs.replace(failure, trace=trace)]), tmp_path / "out")
+    assert left_in(tmp_path) == []
