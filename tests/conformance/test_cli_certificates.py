@@ -104,7 +104,7 @@ def test_a_trace_alone_is_shown_as_it_should_go(tmp_path: Path) -> None:
 
 
 def test_a_trace_with_clauses_shows_them_in_words(tmp_path: Path) -> None:
-    header = traces.Header(1, runs.CONFIG, name="tail", clauses=("POOL-FREE-3", "POOL-FREE-99"))
+    header = traces.Header(1, runs.CONFIG, name="tail", clauses=("POOL-FREE-3", "NO-SUCH-1"))
     steps = tuple(map(traces.TraceStep, runs.TRACE))
     (tmp_path / "vector.jsonl").write_text(traces.write(traces.Trace(header, steps)))
     text = squeezed(invoke(["explain", tmp_path / "vector.jsonl"]).stdout)
