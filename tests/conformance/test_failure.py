@@ -13,6 +13,7 @@ from kvproof.conformance.backends.wire import (
     Entry,
     Hit,
     Holders,
+    Observation,
     PrefixName,
     RemovedEvent,
     Step,
@@ -124,6 +125,25 @@ def test_a_clause_that_no_mutant_breaks_has_no_usual_fault() -> None:
 )  # fmt: skip
 def test_what_differs_is_told_in_words(value: object, text: str) -> None:
     assert text_of(value) == text
+
+
+def test_a_state_that_is_none_is_told_and_not_kept(tmp_path: Path) -> None:
+    class Odd(ReferenceBackend):
+        def run(self, operations: Sequence[Operation], observe: bool) -> list[Step]:
+            steps = super().run(operations, observe)
+            odd = {"free_queue": object, "ref_cnt": ("many",), "slots": 3}
+            seen = [msgspec.structs.replace(step.seen or Observation(), **odd) for step in steps]
+            return [msgspec.structs.replace(step, seen=each) for step, each in zip(steps, seen, strict=True)]
+
+    failure = failure_with(Odd(), Allocate("r1", 1))
+    assert [each.part for each in failure.mismatches] == ["free_queue", "ref_cnt", "slots"]
+    assert failure.mismatches[1].got == "[many]"
+    assert (failure.got.free_queue, failure.got.ref_cnt, failure.got.slots) == (None, None, None)
+    assert failure.got.keys == failure.expected.keys
+    for name, data in files_of(failure).items():
+        (tmp_path / name).write_bytes(data)
+    assert read_failure(tmp_path) == failure
+    assert page_of(failure).states[2].rows[0].refs == ""
 
 
 # Saved and run again

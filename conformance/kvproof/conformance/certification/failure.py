@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shlex
 from pathlib import Path
+from typing import get_type_hints
 
 import msgspec
 
@@ -14,6 +15,7 @@ from kvproof.conformance.backends.wire import (
     Entry,
     Hit,
     Holders,
+    Observation,
     PrefixName,
     RemovedEvent,
     StoredEvent,
@@ -41,7 +43,7 @@ def failure_of(
     last, seen = divergence.operations[-1], divergence.expected.seen
     parts = tuple(each.what for each in divergence.differences)
     name = failure_id(clause, last, parts)
-    shown = {each.what: each.got for each in divergence.differences if each.what in PARTS}
+    shown = {each.what: _part(each.what, each.got) for each in divergence.differences if each.what in PARTS}
     fault, harm = usual_fault(clause)
     return Failure(
         id=name,
@@ -60,6 +62,14 @@ def failure_of(
         replay=f"kvproof replay {shlex.quote(target)} failures/{name}/{TRACE_FILE}",
         trace=trace_of(divergence.config, divergence.operations),
     )
+
+
+def _part(name: str, value: object) -> object:
+    """A part of a state as it was shown; None for what is no such thing, as a backend in Python can give."""
+    try:
+        return msgspec.convert(msgspec.to_builtins(value), get_type_hints(Observation)[name])
+    except (msgspec.ValidationError, TypeError):
+        return None
 
 
 def _told(divergence: Divergence) -> list[Difference]:
