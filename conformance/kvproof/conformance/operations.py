@@ -254,10 +254,9 @@ def operation_of(fields: Mapping[str, object]) -> Operation:
     if kind is None:
         raise UnknownOperation(f"there is no operation {name!r}; there are {', '.join(_KINDS)}")
     given = {field: value for field, value in fields.items() if field != "op"}
-    required = [field.name for field in msgspec.structs.fields(kind) if field.required]
-    if wrong := [*(given.keys() - set(kind.__struct_fields__)), *(set(required) - given.keys())]:
+    if wrong := [*(given.keys() - set(kind.__struct_fields__)), *(_REQUIRED[kind] - given.keys())]:
         raise UnknownOperation(f"{name} has the fields {', '.join(kind.__struct_fields__)}; wrong or missing: {wrong}")
-    hints = get_type_hints(kind)
+    hints = _HINTS[kind]
     return cast("Operation", kind(**{field: _value(value, hints[field]) for field, value in given.items()}))
 
 
@@ -279,6 +278,8 @@ def names_of_operations() -> list[str]:
 
 
 _KINDS: dict[str, type[_Operation]] = {_tag(kind.__name__): kind for kind in get_args(Operation)}
+_HINTS = {kind: get_type_hints(kind) for kind in _KINDS.values()}
+_REQUIRED = {kind: {field.name for field in msgspec.structs.fields(kind) if field.required} for kind in _KINDS.values()}
 
 
 def describe(operation: Operation) -> str:
