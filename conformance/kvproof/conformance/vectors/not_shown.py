@@ -13,7 +13,6 @@ NOT_SHOWN = {
     "INV-SERVED-2": "What a reader was served is not shown.",
     "INV-STEPS-1": "Who depends on whom, and when a block was allocated, is not shown.",
     "INV-DEPENDS-1": "Who depends on whom is not shown.",
-    "OBSERVE-1": "A backend shows parts of its state; `observe()` is the reference's.",
     "ERR-OWNER-1": "The language has one speaker; a second thread is none of its operations.",
     "COST-1": "A trace says what an operation does, not how long it takes.",
 }
