@@ -42,5 +42,5 @@ def _expected(step: TraceStep) -> Expected:
 
 def _as_read(step: Step) -> Step:
     """With the result as JSON brings it: so it stands in the vector."""
-    answer = msgspec.structs.replace(step.answer, result=msgspec.to_builtins(step.answer.result))
-    return msgspec.structs.replace(step, answer=answer)
+    result = msgspec.json.decode(msgspec.json.encode(step.answer.result))
+    return msgspec.structs.replace(step, answer=msgspec.structs.replace(step.answer, result=result))
