@@ -10,6 +10,7 @@ import io
 import sys
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from functools import cache
 from pathlib import Path
 
 import msgspec
@@ -17,6 +18,7 @@ import msgspec
 from kvproof.conformance.certification.trace import Trace, write
 from kvproof.conformance.mutation.catalogue import MUTANTS
 from kvproof.conformance.mutation.clause_tests import find_tests
+from kvproof.conformance.mutation.mutant import Mutant
 from kvproof.conformance.vectors import DATA
 from kvproof.conformance.vectors.expectations import DRAINS, Rejected, drained_vector, draining_vector
 from kvproof.conformance.vectors.limits import limit_tapes
@@ -26,6 +28,8 @@ from kvproof.conformance.vectors.tape import Tape
 from kvproof.spec.clauses import clauses
 
 Maker = Callable[[Tape, str, tuple[str, ...]], Trace]
+
+UNNOTICED = "The checks pass in a state in which "
 
 FOLDER = Path(__file__).parent / DATA
 
@@ -93,12 +97,20 @@ def files_of(made: Iterable[Trace]) -> dict[str, str]:
 
 
 def _labelled(vector: Trace) -> Trace:
-    """With the kind of fault, and its harm, of the first mutant that breaks the first clause that has one."""
-    by_clause = {clause_id: mutant for mutant in reversed(MUTANTS) for clause_id in mutant.clauses}
-    for clause_id in vector.header.clauses:
-        if (mutant := by_clause.get(clause_id)) is not None:
-            return _with_header(vector, fault=mutant.fault, harm=mutant.harm)
+    """With the kind of fault, and its harm, of the first mutant that breaks the first clause that has one.
+
+    A mutant of the pool comes before one of the checks, whose harm is what the pool then may do unnoticed.
+    """
+    mutants = [mutant for clause_id in vector.header.clauses for mutant in _mutants_of(clause_id)]
+    for mutant in sorted(mutants, key=lambda mutant: mutant.harm.startswith(UNNOTICED)):
+        harm = mutant.harm.removeprefix(UNNOTICED)
+        return _with_header(vector, fault=mutant.fault, harm=harm[0].upper() + harm[1:])
     return vector
+
+
+@cache
+def _mutants_of(clause_id: str) -> list[Mutant]:
+    return [mutant for mutant in MUTANTS if clause_id in mutant.clauses]
 
 
 def _with_header(vector: Trace, **changes: object) -> Trace:

@@ -14,8 +14,7 @@ import msgspec
 from kvproof.conformance.backends.views import view, view_of_result
 from kvproof.conformance.backends.wire import PARTS, Observation
 from kvproof.conformance.operations import AddRequest, Append, Hashes, KeyRef, Operation, operation_of
-from kvproof.reference import BlockPool, PrefixHasher, Request
-from kvproof.reference.ghost import Content
+from kvproof.reference import BlockPool, Ghost, PrefixHasher, Request
 from kvproof.reference.hashing import split_key
 from kvproof.spec.vocabulary import ExtraKey, PoolConfig
 
@@ -59,9 +58,9 @@ class Said:
 class Tape:
     """Everything said to one pool; without a pool, to requests alone that are hashed by `hasher`.
 
-    With `asks_hashes` every change of a request is followed by the question for its hashes. `content` is what the
-    blocks held when the pool was looked at last. `left_out` counts the calls that could not be said and changed
-    nothing; `trouble` is why the tape cannot be used.
+    With `asks_hashes` every change of a request is followed by the question for its hashes. `whole` is all that there
+    is to see of the pool, also what the wire does not show, when it was looked at last. `left_out` counts the calls
+    that could not be said and changed nothing; `trouble` is why the tape cannot be used.
     """
 
     config: PoolConfig
@@ -71,7 +70,7 @@ class Tape:
     said: list[Said] = field(default_factory=list)
     requests: dict[str, Request] = field(default_factory=dict)
     refs: dict[bytes, KeyRef] = field(default_factory=dict)
-    content: dict[int, Content] = field(default_factory=dict)
+    whole: object = None
     left_out: int = 0
     trouble: str = ""
 
@@ -107,13 +106,14 @@ class Tape:
         """The pool's state as it is now."""
         if self.pool is None:
             return None
-        if self.pool.ghost is not None:
-            self.content = dict(self.pool.ghost.contents)
         try:
-            return view(self.pool.observe(), PARTS)
+            state = self.pool.observe()
         except Exception:
             self.trouble = self.trouble or "the pool cannot be observed"
             return None
+        ghost = self.pool.ghost or Ghost()
+        self.whole = (state, self.pool.num_free, ghost.contents, dict(ghost.served))
+        return view(state, PARTS)
 
     def name_of(self, request: Request) -> str | None:
         """What a request is called on this tape, None if it is not on it."""
