@@ -13,6 +13,7 @@ from kvproof.conformance.commands.explain import explain
 from kvproof.conformance.commands.explore import explore
 from kvproof.conformance.commands.list_names import list_names
 from kvproof.conformance.commands.mutants import mutants
+from kvproof.conformance.commands.new_adapter import new_adapter
 from kvproof.conformance.commands.prove import prove
 from kvproof.conformance.commands.spec import spec
 from kvproof.conformance.commands.tie import tie
@@ -57,3 +58,4 @@ app.command()(mutants)
 app.command()(explain)
 app.command("list")(list_names)
 app.command()(verify_certificate)
+app.command("new-adapter")(new_adapter)

@@ -1,0 +1,318 @@
+"""A backend in a process of its own, in whatever language: `exec:COMMAND`."""
+
+from __future__ import annotations
+
+import os
+import selectors
+import shlex
+import signal
+import subprocess
+import time
+import weakref
+from collections.abc import Sequence
+from contextlib import suppress
+from importlib.metadata import PackageNotFoundError, version
+from typing import NoReturn, TypeVar
+
+import msgspec
+
+from kvproof.conformance.backends.claims import check_claims
+from kvproof.conformance.backends.interface import AdapterError, Capabilities, Identity, Level
+from kvproof.conformance.backends.messages import (
+    LONGEST_LINE,
+    PROTOCOL_VERSION,
+    Failed,
+    Hello,
+    Introduction,
+    MessageError,
+    Reply,
+    Request,
+    Run,
+    Start,
+    Started,
+    Steps,
+    Stop,
+    checked_result,
+    encode,
+    read_reply,
+    shown,
+)
+from kvproof.conformance.backends.wire import Step
+from kvproof.conformance.operations import Operation, name_of
+from kvproof.spec.vocabulary import PoolConfig
+
+ANSWER_TIMEOUT_S = 10.0
+"""Seconds for the answer to a batch."""
+
+HELLO_TIMEOUT_S = 60.0
+"""Seconds for the first answer: an engine takes its time to load."""
+
+GRACE_S = 1.0
+"""Seconds for an adapter to end after it was asked to, or to leave its last words."""
+
+KEPT_BYTES = 4000
+"""Bytes of standard error that are kept for the text of an error."""
+
+CHUNK = 2**16
+
+NOTHING = memoryview(b"")
+
+T = TypeVar("T", bound=Reply)
+
+
+class ProcessBackend:
+    """See `Backend`. The command is split like a shell's, but no shell runs it; it gets a process group of its own.
+
+    Raises `AdapterError` with the adapter's last words whenever the adapter does anything but answer. After that it
+    is ended, and every further call says so.
+    """
+
+    def __init__(
+        self, command: str, timeout_s: float = ANSWER_TIMEOUT_S, hello_timeout_s: float = HELLO_TIMEOUT_S
+    ) -> None:
+        self._command = command
+        self._timeout_s = timeout_s
+        self._hello_timeout_s = hello_timeout_s
+        self._introduction: Introduction | None = None
+        self._broken = ""
+        try:
+            self._pipes = _Pipes(shlex.split(command))
+        except (OSError, ValueError) as error:
+            raise AdapterError(f"the adapter {command!r} cannot be started: {error}") from None
+        weakref.finalize(self, self._pipes.kill)  # for whoever forgets to close it
+
+    def identify(self) -> tuple[Identity, Capabilities]:
+        """See `Backend`."""
+        if self._introduction is None:
+            hello = Hello(PROTOCOL_VERSION, _suite_version())
+            answer = self._ask(hello, Introduction, self._hello_timeout_s)
+            if answer.protocol != PROTOCOL_VERSION:
+                self._fail(f"speaks version {answer.protocol} of the protocol; this is version {PROTOCOL_VERSION}")
+            try:
+                check_claims(answer.capabilities)
+            except AdapterError as error:
+                self._fail(f"introduced itself, but {error}")
+            self._introduction = answer
+        return self._introduction.identity, self._introduction.capabilities
+
+    def start(self, config: PoolConfig) -> None:
+        """See `Backend`; the process stays the same."""
+        self.identify()
+        self._ask(Start(config), Started, self._timeout_s)
+
+    def run(self, operations: Sequence[Operation], observe: bool) -> list[Step]:
+        """See `Backend`; one line there and one back, however many operations. Raises `MessageError` for an operation
+        that JSON cannot hold.
+        """
+        _, capabilities = self.identify()
+        steps = self._ask(Run(tuple(operations), observe), Steps, self._timeout_s).steps
+        if len(steps) != len(operations):
+            self._fail(f"answered {len(operations)} operations with {len(steps)} steps; each has one")
+        try:
+            return [
+                _checked(operation, step, observe, capabilities)
+                for operation, step in zip(operations, steps, strict=True)
+            ]
+        except MessageError as error:
+            self._fail(str(error))
+
+    def close(self) -> None:
+        """Ask the adapter to end; what is left of it after a moment is killed."""
+        try:
+            if not self._broken:
+                self._broken = "was closed"
+                self._pipes.ask_to_end(encode(Stop()))
+        finally:
+            self._pipes.kill()
+
+    def _ask(self, request: Request, wanted: type[T], timeout_s: float) -> T:
+        line = encode(request)
+        if self._broken:
+            raise AdapterError(f"the adapter {self._command!r} {self._broken}, and is gone")
+        try:
+            answer = read_reply(self._pipes.exchange(line, timeout_s))
+        except TimeoutError as error:
+            self._fail(f"gave no answer to {_name(request)} in {timeout_s:g} s: {error}")
+        except EOFError as error:
+            self._fail(f"gave no answer to {_name(request)}: {error}")
+        except MessageError as error:
+            self._fail(f"answered {_name(request)} with what is no message of the protocol: {error}")
+        except BaseException:  # interrupted in the middle of an exchange: no later answer could be told from this one
+            self._broken = "was interrupted"
+            self._pipes.kill()
+            raise
+        if isinstance(answer, Failed):
+            self._fail(f"reports at {_name(request)}: {answer.reason}")
+        if not isinstance(answer, wanted):
+            self._fail(f"answered {_name(request)} with {_name(answer)}; the answer is {_name(wanted)}")
+        return answer
+
+    def _fail(self, what: str) -> NoReturn:
+        self._broken = what
+        words = self._pipes.last_words()
+        self._pipes.kill()
+        said = f"its standard error ends with:\n{words}" if words else "it wrote nothing to its standard error"
+        raise AdapterError(f"the adapter {self._command!r} {what}\n{said}")
+
+
+class _Pipes:
+    """A process and its three pipes; nothing here waits longer than it was told to."""
+
+    def __init__(self, command: list[str]) -> None:
+        if not command:
+            raise ValueError("the command is empty")
+        pipe = subprocess.PIPE
+        self._process = subprocess.Popen(
+            command, stdin=pipe, stdout=pipe, stderr=pipe, bufsize=0, start_new_session=True
+        )
+        self._stdin, self._stdout, self._stderr = (
+            stream.fileno() for stream in (self._process.stdin, self._process.stdout, self._process.stderr) if stream
+        )
+        for file in (self._stdin, self._stdout, self._stderr):
+            os.set_blocking(file, False)
+        self._read = bytearray()
+        self._words = b""
+        self._open = {self._stdout, self._stderr}
+        self._alive = True
+
+    def exchange(self, line: bytes, timeout_s: float) -> bytes:
+        """Write a line and read one.
+
+        Raises `TimeoutError`; `EOFError` if the process closed its output; `MessageError` for what no line may be.
+        """
+        deadline = time.monotonic() + timeout_s
+        self._pump(NOTHING, 0)
+        if self._read:
+            raise MessageError(f"a line that nobody asked for: {shown(bytes(self._read))}")
+        unsent, searched = memoryview(line), 0
+        while (end := self._read.find(b"\n", searched)) < 0:
+            searched = len(self._read)
+            if searched > LONGEST_LINE:
+                raise MessageError(f"a line of more than {LONGEST_LINE} bytes: {shown(bytes(self._read))}")
+            if self._stdout not in self._open:
+                raise EOFError(self._how_it_ended())
+            if (left := deadline - time.monotonic()) <= 0:
+                raise TimeoutError(self._what_it_did(len(line), len(unsent)))
+            unsent = self._pump(unsent, left)
+        if unsent:
+            raise MessageError(f"a line before the request was read: {shown(bytes(self._read))}")
+        answer, rest = bytes(self._read[:end]), bytes(self._read[end + 1 :])
+        if rest:
+            raise MessageError(f"more than one line: {shown(answer)} is followed by {shown(rest)}")
+        self._read.clear()
+        return answer
+
+    def ask_to_end(self, line: bytes) -> None:
+        """Write the last line, close the input, and give the process a moment to end."""
+        with suppress(OSError):  # it may not listen; it is killed all the same
+            os.write(self._stdin, line)
+        self._close_input()
+        self._wait(GRACE_S)
+
+    def last_words(self) -> str:
+        """The end of what the process wrote to its standard error."""
+        deadline = time.monotonic() + GRACE_S
+        ended = self._wait(0)
+        while self._stderr in self._open and (left := deadline - time.monotonic()) > 0:
+            before = len(self._words)
+            self._pump(NOTHING, left if ended else 0)
+            if not ended and len(self._words) == before:
+                break  # it lives and has nothing more to say
+        return self._words.decode(errors="backslashreplace").strip()
+
+    def kill(self) -> None:
+        """End the process and all that it started, and forget it."""
+        if not self._alive:
+            return
+        self._alive = False
+        with suppress(OSError):  # nobody may be left
+            os.killpg(self._process.pid, signal.SIGKILL)
+        self._wait(GRACE_S)
+        self._close_input()
+        for stream in (self._process.stdout, self._process.stderr):
+            if stream is not None:
+                stream.close()
+
+    def _pump(self, unsent: memoryview, timeout_s: float) -> memoryview:
+        """Wait until something can be read or written, and do so once; what is still unsent."""
+        with selectors.PollSelector() as ready:
+            for file in self._open:
+                ready.register(file, selectors.EVENT_READ)
+            if unsent:
+                ready.register(self._stdin, selectors.EVENT_WRITE)
+            for key, _ in ready.select(timeout_s):
+                if key.fd == self._stdin:
+                    unsent = self._write(unsent)
+                elif not (chunk := os.read(key.fd, CHUNK)):
+                    self._open.discard(key.fd)
+                elif key.fd == self._stdout:
+                    self._read += chunk
+                else:
+                    self._words = (self._words + chunk)[-KEPT_BYTES:]
+        return unsent
+
+    def _write(self, unsent: memoryview) -> memoryview:
+        try:
+            return unsent[os.write(self._stdin, unsent) :]
+        except BlockingIOError:
+            return unsent
+        except OSError:  # a closed pipe: whether it ended too is seen at its output
+            return unsent[:0]
+
+    def _wait(self, timeout_s: float) -> bool:
+        """Whether the process has ended, or ends in time."""
+        try:
+            self._process.wait(timeout_s)
+        except subprocess.TimeoutExpired:
+            return False
+        return True
+
+    def _how_it_ended(self) -> str:
+        if not self._wait(GRACE_S):
+            return "it closed its standard output, but goes on running"
+        code, rest = self._process.returncode, f" after {shown(bytes(self._read))}" if self._read else ""
+        return f"it ended with exit code {code}{rest}" if code >= 0 else f"it was killed by signal {-code}{rest}"
+
+    def _what_it_did(self, size: int, unsent: int) -> str:
+        if unsent:
+            return f"it has read {size - unsent} of the {size} bytes of the request at most"
+        if self._read:
+            return f"it began a line but did not end it (is the output flushed?): {shown(bytes(self._read))}"
+        return "it has written nothing since (is the output flushed after each line?)"
+
+    def _close_input(self) -> None:
+        if self._process.stdin is not None:
+            self._process.stdin.close()
+
+
+def _checked(operation: Operation, step: Step, observe: bool, capabilities: Capabilities) -> Step:
+    """A step whose result has the operation's own type. Raises `MessageError` for a step that was not asked for so."""
+    name = name_of(operation)
+    if (step.seen is not None or step.events is not None) and not observe:
+        raise MessageError(f"{name} came with an observation, and none was asked for")
+    if observe:
+        missing = [part for part in capabilities.observes if step.seen is None or getattr(step.seen, part) is None]
+        if missing:
+            raise MessageError(f"{name} came without {', '.join(missing)}, which the capabilities claim to show")
+        if step.events is None and Level.EVENTS in capabilities.levels:
+            raise MessageError(f"{name} came without events, and level E is claimed; no event is an empty list")
+    answer = step.answer
+    if answer.error is not None:
+        return step
+    result = checked_result(name, answer.result)
+    return (
+        step
+        if result is answer.result
+        else msgspec.structs.replace(step, answer=msgspec.structs.replace(answer, result=result))
+    )
+
+
+def _name(message: Request | Reply | type[msgspec.Struct]) -> str:
+    return f"`{message.__struct_config__.tag}`"
+
+
+def _suite_version() -> str:
+    try:
+        return version("kvproof")
+    except PackageNotFoundError:  # run from its sources
+        return "unknown"

@@ -1,0 +1,120 @@
+"""Finds a backend by the name that a user gives."""
+
+from __future__ import annotations
+
+import importlib
+import os
+import shlex
+import shutil
+import sys
+from importlib.metadata import entry_points
+from typing import cast
+
+from kvproof.conformance.backends.interface import AdapterError, Backend
+from kvproof.conformance.backends.process import ProcessBackend
+from kvproof.conformance.terminal import did_you_mean
+
+EXEC = "exec:"
+
+ENTRY_POINTS = "kvproof.backends"
+"""The group of entry points under which packages name their backends."""
+
+REFERENCE = {"reference": "kvproof.conformance.backends.reference:ReferenceBackend"}
+"""Known even where the suite is run from its sources, and so has no entry points."""
+
+METHODS = ("identify", "start", "run", "close")
+
+WAYS = "a target is a name (`reference`, or one that an installed package offers), `module:factory` or `exec:COMMAND`"
+
+
+class TargetError(ValueError):
+    """What a user named is no backend; the text says why, and what to do."""
+
+
+def open_backend(target: str) -> Backend:
+    """The backend that a target names. Raises `TargetError`, or `AdapterError` if its process cannot be started."""
+    if target.startswith(EXEC):
+        return _process(target.removeprefix(EXEC))
+    if ":" in target:
+        return _made(target)
+    known = named_backends()
+    if target not in known:
+        otherwise = f"known are {', '.join(sorted(known))}; {WAYS}"
+        raise TargetError(f"there is no backend {target!r}; {did_you_mean(target, known, otherwise)}")
+    return _made(known[target])
+
+
+def named_backends() -> dict[str, str]:
+    """The names that need no more than themselves, each with its `module:factory`."""
+    return {**REFERENCE, **{entry.name: entry.value for entry in entry_points(group=ENTRY_POINTS)}}
+
+
+def _process(command: str) -> Backend:
+    try:
+        words = shlex.split(command)
+    except ValueError as error:
+        raise TargetError(f"the command {command!r} cannot be split into words: {error}") from None
+    if not words:
+        raise TargetError(f"{EXEC} needs a command, as in `{EXEC}./pool_adapter`")
+    if shutil.which(words[0]) is None:
+        raise TargetError(f"there is no program {words[0]!r} that can be run; {_way_out(words[0])}")
+    return ProcessBackend(command)
+
+
+def _way_out(program: str) -> str:
+    if os.path.isdir(program):
+        return "it is a folder"
+    if os.path.exists(program):
+        runs = os.access(program, os.X_OK)
+        return f"did you mean ./{program}?" if runs else f"make the file executable (chmod +x {shlex.quote(program)})"
+    return "build it, or give its path from the current folder"
+
+
+def _made(target: str) -> Backend:
+    """The backend that `module:factory` makes."""
+    module_name, _, path = target.partition(":")
+    if not module_name or not path:
+        raise TargetError(f"{target!r} is no `module:factory`; {WAYS}")
+    factory = _attribute(_module(module_name), path, target)
+    if not callable(factory):
+        raise TargetError(f"{target} is a {type(factory).__name__} and makes nothing; name a class or a function")
+    try:
+        backend = factory()
+    except AdapterError:
+        raise
+    except Exception as error:
+        raise TargetError(f"{target}() failed: {type(error).__name__}: {error}") from error
+    if missing := [name for name in METHODS if not callable(getattr(backend, name, None))]:
+        raise TargetError(
+            f"{target}() made a {type(backend).__name__}, which is no backend: it has no {', '.join(missing)}; "
+            "see kvproof.conformance.backends.interface.Backend"
+        )
+    return cast("Backend", backend)
+
+
+def _module(name: str) -> object:
+    """Import a module, also one of the current folder, as `python -m` would."""
+    here = os.getcwd()
+    if here not in sys.path:
+        sys.path.insert(0, here)
+    try:
+        return importlib.import_module(name)
+    except ModuleNotFoundError as error:
+        if error.name is not None and f"{name}.".startswith(f"{error.name}."):
+            raise TargetError(
+                f"there is no module {error.name!r}, neither installed nor in {here}; install it, or go to its folder"
+            ) from error
+        raise TargetError(f"the module {name!r} needs {error.name!r}, which is not installed") from error
+    except Exception as error:  # whatever a stranger's module does when it is imported
+        raise TargetError(f"the module {name!r} cannot be imported: {type(error).__name__}: {error}") from error
+
+
+def _attribute(module: object, path: str, target: str) -> object:
+    found = module
+    for name in path.split("."):
+        if not hasattr(found, name):
+            public = [known for known in vars(found) if not known.startswith("_")]
+            hint = did_you_mean(name, public, f"there are {', '.join(public) or 'no names at all'}")
+            raise TargetError(f"{target} does not exist: there is no {name!r}; {hint}")
+        found = getattr(found, name)
+    return found
