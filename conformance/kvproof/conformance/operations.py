@@ -8,7 +8,8 @@ language too, and it is the pool that has to refuse it.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Literal, cast, get_args, get_type_hints
+from functools import cache
+from typing import Literal, cast, get_args, get_origin, get_type_hints
 
 import msgspec
 
@@ -254,17 +255,47 @@ def operation_of(fields: Mapping[str, object]) -> Operation:
     if kind is None:
         raise UnknownOperation(f"there is no operation {name!r}; there are {', '.join(_KINDS)}")
     given = {field: value for field, value in fields.items() if field != "op"}
-    if wrong := [*(given.keys() - set(kind.__struct_fields__)), *(_REQUIRED[kind] - given.keys())]:
+    if wrong := _wrong_fields(kind, given):
         raise UnknownOperation(f"{name} has the fields {', '.join(kind.__struct_fields__)}; wrong or missing: {wrong}")
-    hints = _HINTS[kind]
-    return cast("Operation", kind(**{field: _value(value, hints[field]) for field, value in given.items()}))
+    return cast("Operation", _made(kind, given))
+
+
+def _wrong_fields(kind: type[msgspec.Struct], given: Mapping[str, object]) -> list[str]:
+    """The fields that are given and do not exist, and those that are missing."""
+    return [*(given.keys() - set(kind.__struct_fields__)), *(_required(kind) - given.keys())]
+
+
+def _made(kind: type[msgspec.Struct], given: Mapping[str, object]) -> object:
+    hints = _hints(kind)
+    return kind(**{field: _value(value, hints[field]) for field, value in given.items()})
 
 
 def _value(value: object, wanted: object) -> object:
+    """The value in the wanted type; what is not of it stays as it is, but the rest of a list or of a key is converted.
+
+    So an illegal operation means the same whether it was read or made: a key with junk in one field is still a key.
+    """
     try:
         return msgspec.convert(value, wanted)
     except msgspec.ValidationError:
-        return value
+        pass
+    if get_origin(wanted) is tuple and isinstance(value, list):
+        return tuple(_value(item, get_args(wanted)[0]) for item in value)
+    if wanted is KeyRef or wanted is Extra:
+        kind = cast("type[msgspec.Struct]", wanted)
+        if isinstance(value, dict) and not _wrong_fields(kind, value):
+            return _made(kind, value)
+    return value
+
+
+@cache
+def _required(kind: type[msgspec.Struct]) -> frozenset[str]:
+    return frozenset(field.name for field in msgspec.structs.fields(kind) if field.required)
+
+
+@cache
+def _hints(kind: type[msgspec.Struct]) -> dict[str, object]:
+    return get_type_hints(kind)
 
 
 def name_of(operation: Operation) -> str:
@@ -278,8 +309,6 @@ def names_of_operations() -> list[str]:
 
 
 _KINDS: dict[str, type[_Operation]] = {_tag(kind.__name__): kind for kind in get_args(Operation)}
-_HINTS = {kind: get_type_hints(kind) for kind in _KINDS.values()}
-_REQUIRED = {kind: {field.name for field in msgspec.structs.fields(kind) if field.required} for kind in _KINDS.values()}
 
 
 def describe(operation: Operation) -> str:

@@ -236,7 +236,7 @@ int main() {
             const Json request = Reader(line).value();
             const string& message = request["message"].text;
             if (message == "stop") return 0;
-            if (message == "hello") {
+            if (message == "hello" && request["protocol"].number == 1) {
                 reply = INTRODUCTION;
             } else if (message == "start") {
                 adapter = std::make_unique<Adapter>(request["config"]);

@@ -1,0 +1,162 @@
+from __future__ import annotations
+
+import json
+import subprocess
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from random import Random
+
+import msgspec
+import pytest
+from hypothesis import HealthCheck, Phase, given, settings
+from hypothesis import strategies as st
+
+from kvproof.conformance.backends.interface import AdapterError, Backend, Level
+from kvproof.conformance.backends.names import NamedBackend
+from kvproof.conformance.backends.targets import open_backend
+from kvproof.conformance.backends.wire import PARTS, StoredEvent
+from kvproof.conformance.certification.lockstep import Lockstep
+from kvproof.conformance.commands.new_adapter import EXAMPLES
+from kvproof.conformance.illegal import operations
+from kvproof.conformance.operations import (
+    AddRequest,
+    Allocate,
+    CacheFullBlocks,
+    Extra,
+    KeyRef,
+    Operation,
+    Touch,
+    operation_of,
+)
+from kvproof.conformance.proposals import Proposer
+from kvproof.spec.vocabulary import CommitMode, GroupConfig, GroupKind, PoolConfig
+from tests.backend_walks import config_within, drive
+
+SOURCE = EXAMPLES / "cpp" / "pool_adapter.cpp"
+
+CONFIG = PoolConfig(4, 2, (GroupConfig(GroupKind.FULL_ATTENTION, 4),))
+
+NAMES = ("r1", "r2", "r3")
+
+
+def compiled(folder: Path, *options: str) -> Path:
+    program = folder / "pool_adapter"
+    command = ["g++", "-std=c++17", "-O1", "-Wall", "-Wextra", "-Wpedantic", "-Werror", *options]
+    built = subprocess.run([*command, "-o", str(program), str(SOURCE)], capture_output=True, text=True)
+    assert built.returncode == 0, built.stderr
+    return program
+
+
+@pytest.fixture(scope="session")
+def program(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return compiled(tmp_path_factory.mktemp("cpp"))
+
+
+@pytest.fixture(scope="module")
+def pool(program: Path) -> Iterator[Backend]:
+    backend = NamedBackend(open_backend(f"exec:{program}"))
+    yield backend
+    backend.close()
+
+
+def test_it_claims_the_pool_events_order_and_robustness(pool: Backend) -> None:
+    _, claimed = pool.identify()
+    assert claimed.levels == (Level.POOL, Level.EVENTS, Level.ORDER, Level.ROBUSTNESS)
+    assert claimed.observes == PARTS
+
+
+@pytest.mark.parametrize("seed", range(40))
+def test_it_does_as_the_reference(pool: Backend, seed: int) -> None:
+    assert drive(pool, seed, 300) is None
+
+
+def as_sent(drawn: Iterable[Operation]) -> Iterator[Operation]:
+    """The operations as JSON brings them, without those that it cannot hold."""
+    for operation in drawn:
+        try:
+            line = msgspec.json.encode(operation)
+        except (TypeError, UnicodeEncodeError):
+            continue
+        yield operation_of(msgspec.json.decode(line))
+
+
+@settings(
+    max_examples=60,
+    phases=[Phase.generate],
+    suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
+)
+@given(seed=st.integers(0, 40), data=st.data())
+def test_it_refuses_what_is_illegal_and_changes_nothing(pool: Backend, seed: int, data: st.DataObject) -> None:
+    _, claimed = pool.identify()
+    random = Random(seed)
+    config = config_within(claimed, random)
+    lockstep = Lockstep(pool, claimed, config)
+    proposer = Proposer(lockstep.model.world, random)
+    lockstep.run(drawn for _ in range(60) if (drawn := proposer.draw()) is not None)
+    lockstep.run(as_sent(data.draw(st.lists(operations(config, NAMES), min_size=10, max_size=30))))
+    found = lockstep.divergence
+    assert found is None, (found.operations[-1], found.differences)
+
+
+def test_a_pool_whose_evicted_blocks_keep_their_keys_is_found(tmp_path: Path) -> None:
+    broken = NamedBackend(open_backend(f"exec:{compiled(tmp_path, '-DBROKEN_EVICTION_KEEPS_KEYS')}"))
+    found = [divergence for seed in range(10) if (divergence := drive(broken, seed, 300)) is not None]
+    broken.close()
+    assert found
+    assert {difference.what for difference in found[0].differences} & {"keys", "index", "events"}
+
+
+def test_a_configuration_that_it_cannot_make_is_reported(program: Path) -> None:
+    backend = open_backend(f"exec:{program}")
+    with pytest.raises(AdapterError, match="reports at `start`: commit can only be immediate"):
+        backend.start(msgspec.convert({**msgspec.to_builtins(CONFIG), "commit": CommitMode.STEPS}, PoolConfig))
+    backend.close()
+
+
+def test_an_operation_that_it_does_not_offer_is_reported(program: Path) -> None:
+    backend = open_backend(f"exec:{program}")
+    backend.start(CONFIG)
+    with pytest.raises(AdapterError, match="there is no operation begin_step here"):
+        backend.run((operation_of({"op": "begin_step"}),), observe=False)
+    backend.close()
+
+
+ODD = 'é"\\\n\t\x01😀/'
+
+
+def test_text_of_any_sort_comes_back_as_it_was(pool: Backend) -> None:
+    pool.start(CONFIG)
+    key = KeyRef(ODD, 0, 4)
+    steps = pool.run(
+        (
+            AddRequest(ODD, (1, 2, 3, 4), (Extra("media", ODD, 1, 3),)),
+            Allocate(ODD, 1),
+            CacheFullBlocks(ODD, (1,), 0, 1, 0),
+            Touch("copy", 1, key),
+        ),
+        observe=True,
+    )
+    assert [step.answer.error for step in steps] == [None] * 4
+    [stored] = steps[2].events or ()
+    assert isinstance(stored, StoredEvent)
+    assert stored.extra_keys == (Extra("media", ODD, 1, 3),)
+    assert steps[3].seen is not None
+    assert steps[3].seen.holders == ((), ("copy", ODD), (), ())
+
+
+def test_escapes_and_blanks_of_other_writers_are_read(program: Path) -> None:
+    allocate = {"op": "allocate", "holder": ODD, "n": 1}
+    start = {"message": "start", "config": {**msgspec.to_builtins(CONFIG)}}
+    lines = [start, {"message": "run", "operations": [allocate, allocate], "observe": True}, {"message": "stop"}]
+    text = "".join(json.dumps(line, ensure_ascii=True, separators=(" , ", " : ")) + "\n" for line in lines)
+    done = subprocess.run([str(program)], input=text, capture_output=True, text=True, timeout=20)
+    assert done.returncode == 0
+    started, ran = map(json.loads, done.stdout.splitlines())
+    assert started == {"message": "started"}
+    assert ran["steps"][1]["seen"]["holders"] == [[], [ODD], [ODD], []]
+
+
+@pytest.mark.parametrize("line", ["{", "nonsense", '{"message": "run"}', '{"message": "hello", "protocol": 2}', "{]}"])
+def test_a_line_that_is_no_request_is_reported(program: Path, line: str) -> None:
+    done = subprocess.run([str(program)], input=line + "\n", capture_output=True, text=True, timeout=20)
+    assert json.loads(done.stdout)["message"] == "failed"
