@@ -160,3 +160,11 @@ def test_escapes_and_blanks_of_other_writers_are_read(program: Path) -> None:
 def test_a_line_that_is_no_request_is_reported(program: Path, line: str) -> None:
     done = subprocess.run([str(program)], input=line + "\n", capture_output=True, text=True, timeout=20)
     assert json.loads(done.stdout)["message"] == "failed"
+
+
+def test_the_session_in_the_documentation_is_what_it_says(program: Path) -> None:
+    page = (Path(__file__).parents[2] / "docs" / "protocol.md").read_text(encoding="utf-8")
+    session = page.split("```json\n")[1].split("```")[0].splitlines()
+    requests, replies = session[::2], session[1::2]
+    done = subprocess.run([str(program)], input="\n".join(requests) + "\n", capture_output=True, text=True, timeout=20)
+    assert [json.loads(line) for line in done.stdout.splitlines()] == [json.loads(line) for line in replies]
