@@ -98,6 +98,27 @@ def test_it_refuses_what_is_illegal_and_changes_nothing(pool: Backend, seed: int
     assert found is None, (found.operations[-1], found.differences)
 
 
+@pytest.mark.parametrize(
+    "operation",
+    [
+        {"op": "add_request", "request": "r", "tokens": [], "extra_keys": None},
+        {
+            "op": "add_request",
+            "request": "r",
+            "tokens": [],
+            "extra_keys": [{"source": "salt", "value": "", "start": None}],
+        },
+        {"op": "add_request", "request": "r", "tokens": None},
+        {"op": "cache_full_blocks", "request": "a", "blocks": [], "first": 0, "last": 0, "group": 0, "replace": None},
+        {"op": "allocate", "holder": "r", "n": None},
+    ],
+)
+def test_a_null_is_not_a_field_that_was_left_out(pool: Backend, operation: dict[str, object]) -> None:
+    pool.start(CONFIG)
+    _, step = pool.run((AddRequest("a", ()), operation_of(operation)), observe=False)
+    assert step.answer.error == "InvalidArgument"
+
+
 def test_a_pool_whose_evicted_blocks_keep_their_keys_is_found(tmp_path: Path) -> None:
     broken = NamedBackend(open_backend(f"exec:{compiled(tmp_path, '-DBROKEN_EVICTION_KEEPS_KEYS')}"))
     found = [divergence for seed in range(10) if (divergence := drive(broken, seed, 300)) is not None]

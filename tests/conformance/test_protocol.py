@@ -8,7 +8,7 @@ from typing import Any, get_args
 
 import msgspec
 import pytest
-from hypothesis import given
+from hypothesis import Phase, given, settings
 from hypothesis import strategies as st
 
 from kvproof.conformance.backends.interface import EVERY_POOL, NOT_TESTED_YET, Capabilities, Level
@@ -98,6 +98,7 @@ def documented_errors() -> dict[str, set[str]]:
     return shown
 
 
+@settings(max_examples=40, phases=[Phase.generate])
 @given(seed=st.integers(0, 99), data=st.data())
 def test_the_page_has_every_error_that_an_operation_can_be_refused_with(seed: int, data: st.DataObject) -> None:
     world = walk(seed, 30).world

@@ -18,7 +18,7 @@ using Number = int64_t;
 constexpr Number MAX = INT64_MAX;
 
 struct Json {
-    enum Kind { NOTHING, BOOL, INTEGER, REAL, TEXT, LIST, OBJECT } kind = NOTHING;
+    enum Kind { MISSING, NOTHING, BOOL, INTEGER, REAL, TEXT, LIST, OBJECT } kind = MISSING;
     bool truth = false;
     Number number = 0;  // a larger integer is cut to the largest, which is out of range everywhere
     string text;
@@ -26,10 +26,10 @@ struct Json {
     vector<std::pair<string, Json>> fields;
 
     const Json& operator[](const char* name) const {
-        static const Json nothing;
+        static const Json missing;
         for (const auto& field : fields)
             if (field.first == name) return field.second;
-        return nothing;
+        return missing;
     }
 };
 
@@ -57,7 +57,7 @@ public:
             case '"': found.kind = Json::TEXT; found.text = text(); break;
             case 't': expect("true"); found.kind = Json::BOOL; found.truth = true; break;
             case 'f': expect("false"); found.kind = Json::BOOL; break;
-            case 'n': expect("null"); break;
+            case 'n': expect("null"); found.kind = Json::NOTHING; break;
             default: number(found);
         }
         return found;

@@ -136,12 +136,12 @@ private:
         const Number first = integer(operation["first"], 0, MAX), most = Number(author.hashes.size()) * h_ / size;
         const Number last = integer(operation["last"], first, std::min(Number(table.size()), most));
         const Json& mask = operation["mask"];
-        if (mask.kind != Json::NOTHING) {
+        if (mask.kind != Json::MISSING && mask.kind != Json::NOTHING) {
             for (const Json& chosen : items(mask)) require(chosen.kind == Json::BOOL, "InvalidArgument", "not a bool");
             require(Number(mask.items.size()) == last - first, "OutOfRange", "the mask has one entry for each slot");
         }
         const Json& replace = operation["replace"];
-        require(replace.kind == Json::BOOL || replace.kind == Json::NOTHING, "InvalidArgument", "not a bool");
+        require(replace.kind == Json::BOOL || replace.kind == Json::MISSING, "InvalidArgument", "not a bool");
         vector<Registration> wanted;
         std::set<size_t> seen;
         for (Number slot = first; slot < last; ++slot) {
@@ -178,14 +178,15 @@ private:
     }
     static vector<Extra> extra_keys(const Json& value) {
         vector<Extra> found;
-        if (value.kind == Json::NOTHING) return found;
+        if (value.kind == Json::MISSING) return found;
         for (const Json& each : items(value)) {
             const auto source = std::find(SOURCES.begin(), SOURCES.end(), each["source"].text);
             require(each.kind == Json::OBJECT && source != SOURCES.end() && each["value"].kind == Json::TEXT,
                     "InvalidArgument", "not an extra key");
             const Json &from = each["start"], &to = each["end"];
-            const Number start = from.kind == Json::NOTHING ? 0 : integer(from, 0, MAX);
-            const Number end = to.kind == Json::NOTHING ? MAX : integer(to, start + 1, MAX);
+            const Number start = from.kind == Json::MISSING ? 0 : integer(from, 0, MAX);
+            const bool is_open = to.kind == Json::MISSING || to.kind == Json::NOTHING;
+            const Number end = is_open ? MAX : integer(to, start + 1, MAX);
             found.push_back({size_t(source - SOURCES.begin()), each["value"].text, start, end});
             require(std::count(found.begin(), found.end(), found.back()) == 1, "InvalidArgument", "given twice");
         }
