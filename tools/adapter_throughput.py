@@ -30,10 +30,10 @@ def drawn(model: Model, seed: int) -> list[Operation]:
         operation = proposer.draw()
         if operation is None or violations(model.world.situation, operation) or model.is_undefined(operation):
             continue
+        if not model.is_run(operation):
+            continue
         if model.is_offered(operation):
             chosen.append(operation)
-        elif not model.is_of_content(operation):
-            continue
         model.expect(operation)
     return chosen
 

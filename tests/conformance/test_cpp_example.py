@@ -16,6 +16,7 @@ from kvproof.conformance.backends.names import NamedBackend
 from kvproof.conformance.backends.targets import open_backend
 from kvproof.conformance.backends.wire import PARTS, StoredEvent
 from kvproof.conformance.certification.lockstep import Lockstep
+from kvproof.conformance.certification.settings import random_pool
 from kvproof.conformance.commands.new_adapter import EXAMPLES
 from kvproof.conformance.illegal import operations
 from kvproof.conformance.operations import (
@@ -30,7 +31,7 @@ from kvproof.conformance.operations import (
 )
 from kvproof.conformance.proposals import Proposer
 from kvproof.spec.vocabulary import CommitMode, GroupConfig, GroupKind, PoolConfig
-from tests.backend_walks import config_within, drive
+from tests.backend_walks import drive
 
 SOURCE = EXAMPLES / "cpp" / "pool_adapter.cpp"
 
@@ -89,7 +90,7 @@ def as_sent(drawn: Iterable[Operation]) -> Iterator[Operation]:
 def test_it_refuses_what_is_illegal_and_changes_nothing(pool: Backend, seed: int, data: st.DataObject) -> None:
     _, claimed = pool.identify()
     random = Random(seed)
-    config = config_within(claimed, random)
+    config = random_pool(claimed, random)
     lockstep = Lockstep(pool, claimed, config)
     proposer = Proposer(lockstep.model.world, random)
     lockstep.run(drawn for _ in range(60) if (drawn := proposer.draw()) is not None)

@@ -61,6 +61,7 @@ class Model:
         self._offered = offered(capabilities)
         self.met: Counter[str] = Counter()
         """The situations that the run has met, see `marks`."""
+        self.refuses = Level.ROBUSTNESS in capabilities.levels
         self.tells_events = watches and Level.EVENTS in capabilities.levels
 
     def is_offered(self, operation: Operation) -> bool:

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from itertools import islice
 from random import Random
 
-from kvproof.conformance.backends.interface import Backend, Capabilities
+from kvproof.conformance.backends.interface import Backend, Capabilities, Level
 from kvproof.conformance.canonical import Canonicalizer
 from kvproof.conformance.certification.lockstep import Divergence, Lockstep
 from kvproof.conformance.certification.settings import random_pool, scopes
@@ -95,7 +95,7 @@ def random_walks(subject: Subject, seed: int, walks: int, operations: int, tell:
 def near_misses(subject: Subject, seed: int, walks: int, operations: int, tell: Tell) -> Outcome:
     """Random walks in which most operations must be refused: they are legal but for one field."""
     done = Outcome("illegal")
-    for number in range(seed, seed + walks):
+    for number in range(seed, seed + walks * (Level.ROBUSTNESS in subject.capabilities.levels)):
         random = Random(number)
         lockstep = subject.beside_the_reference(random_pool(subject.capabilities, random))
         _run(lockstep, islice(_spoiled(lockstep, random), operations), done)
@@ -108,9 +108,10 @@ def near_misses(subject: Subject, seed: int, walks: int, operations: int, tell: 
 def exhaustive(subject: Subject, tell: Tell) -> Outcome:
     """Every operation in every state of some tiny pools. A black box cannot be copied: each state is reached anew."""
     done = Outcome("exhaustive")
+    refuses = Level.ROBUSTNESS in subject.capabilities.levels
     for scope in scopes(subject.capabilities):
         for path, illegal, legal in _states(scope):
-            for last in (illegal, *([operation] for operation in legal)):
+            for last in (illegal * refuses, *([operation] for operation in legal)):
                 _run(subject.beside_the_reference(scope.config), [*scope.arrivals, *path, *last], done)
             tell(done)
             if done.is_enough:
@@ -124,11 +125,14 @@ def _run(lockstep: Lockstep, operations: Iterable[Operation], done: Outcome) -> 
 
 
 def _draws(lockstep: Lockstep, random: Random) -> Iterator[Operation]:
-    """What is drawn for the state that the model is in by then."""
-    proposer = proposer_for(lockstep.model.world, random)
+    """What is drawn for the state that the model is in by then, and can be run; what is illegal, to be refused."""
+    model = lockstep.model
+    proposer = proposer_for(model.world, random)
     while True:
         operation = proposer.draw()
-        if operation is not None:
+        if operation is None or not model.is_run(operation):
+            continue
+        if model.refuses or not violations(model.world.situation, operation):
             yield operation
         if isinstance(operation, AddRequest | Append | Truncate):
             yield Hashes(operation.request)
