@@ -77,6 +77,14 @@ class World:
         """What the preconditions are judged by."""
         return Situation(self.state, self.config, self.requests, self.begun)
 
+    def whole_state(self) -> PoolState:
+        """The state as a value: what it is now, and stays when the world goes on."""
+        return self.state
+
+    def look_again(self) -> None:
+        """Observe the pool after an operation that failed: it should have changed nothing."""
+        self.state = self.pool.observe()
+
     def contents(self, block_id: int) -> tuple[Content | None, ...]:
         """What a block holds after each step from the last committed one to the current one; several if steps are open.
 

@@ -5,6 +5,7 @@ The parts that a state has many of are named tuples, the cheapest values to make
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -60,8 +61,8 @@ NO_STEPS = StepState()
 class PoolState:
     """Everything that a pool decides by; `index` maps a key to its blocks, first registered first."""
 
-    blocks: tuple[BlockState, ...]
-    free_queue: tuple[int, ...]
+    blocks: Sequence[BlockState]
+    free_queue: Sequence[int]
     index: dict[Key, tuple[int, ...]]
     pending_events: tuple[Event, ...]
     steps: StepState = NO_STEPS

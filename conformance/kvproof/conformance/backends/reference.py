@@ -8,8 +8,8 @@ from importlib.metadata import version
 from kvproof.conformance.backends.interface import EVERY_POOL, NOT_TESTED_YET, Capabilities, Identity, Level
 from kvproof.conformance.backends.views import view, view_of_event, view_of_result
 from kvproof.conformance.backends.wire import PARTS, Answer, Step
+from kvproof.conformance.large import world_of
 from kvproof.conformance.operations import Operation, names_of_operations
-from kvproof.conformance.world import World
 from kvproof.spec.vocabulary import CommitMode, GroupKind, HashAlgorithm, HolderMode, PoolConfig, Residency
 
 IDENTITY = Identity("kvproof-reference", version("kvproof"), "Python", files=("kvproof.reference",))
@@ -36,7 +36,7 @@ class ReferenceBackend:
 
     def start(self, config: PoolConfig) -> None:
         """See `Backend`."""
-        self._world = World(config)
+        self._world = world_of(config)
 
     def run(self, operations: Sequence[Operation], observe: bool) -> list[Step]:
         """See `Backend`."""
@@ -50,9 +50,9 @@ class ReferenceBackend:
             answer = Answer(view_of_result(operation, self._world.apply(operation)))
         except Exception as error:  # one that is no refusal is an answer too, and a wrong one
             answer = Answer(error=type(error).__name__, message=str(error))
-            self._world.state = self._world.pool.observe()  # nothing has changed, unless a mutant is in here
+            self._world.look_again()  # nothing has changed, unless a mutant is in here
         if not observe:
             return Step(answer)
         events = tuple(map(view_of_event, self._world.state.pending_events))
         self._world.drain()
-        return Step(answer, view(self._world.state, PARTS), events)
+        return Step(answer, view(self._world.whole_state(), PARTS), events)

@@ -2,20 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from dataclasses import dataclass
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
 
 from kvproof.conformance.backends.interface import AdapterError, Backend, Capabilities
 from kvproof.conformance.backends.wire import PARTS, Hit, Observation, Step
+from kvproof.conformance.certification.events_apart import with_drains, without_drains
 from kvproof.conformance.certification.model import Expected, Model
-from kvproof.conformance.operations import Operation
+from kvproof.conformance.operations import Lookup, Operation
 from kvproof.spec.vocabulary import PoolConfig
 
 BATCH = 64
 """Operations that are sent at a time."""
-
-MOST_OBSERVED = 64
-"""Blocks up to which a pool is observed in full after every operation."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,6 +44,8 @@ class Lockstep:
     """Runs operations on a backend and on the reference; the first difference sets `divergence` and ends it.
 
     State and events are looked at after every operation, unless it is not to `watch`: then only answers are compared.
+    In a pool of more than `MOST_OBSERVED` blocks the state is compared after about as many operations as there are
+    blocks, and when `compare_state` is called, as it should be at the end.
     """
 
     def __init__(self, backend: Backend, capabilities: Capabilities, config: PoolConfig, watch: bool = True) -> None:
@@ -55,8 +55,10 @@ class Lockstep:
         """What was run and compared; operations of content that the backend does not offer, by the reference alone."""
         self.refused = 0
         self._backend, self._config, self._watches = backend, config, watch
-        self._observes = watch and bool(capabilities.observes) and config.num_blocks <= MOST_OBSERVED
-        self._before = self.model.show()
+        self._can_observe = watch and bool(capabilities.observes)
+        self._observes = self._can_observe and self.model.shows_all
+        self._not_observed = 0
+        self._before = self.model.glance()
         self._waiting: list[Expected] = []
         backend.start(config)
 
@@ -78,10 +80,7 @@ class Lockstep:
         """Send what waits, and compare what comes back."""
         waiting, self._waiting = self._waiting, []
         sent = [each for each in waiting if self.model.is_offered(each.operation)]
-        steps = self._backend.run([each.operation for each in sent], self._observes or self.model.tells_events)
-        if len(steps) != len(sent):
-            raise AdapterError(f"{len(sent)} operations were sent, and {len(steps)} answers came back")
-        answers = iter(steps)
+        answers = iter(self._answers([each.operation for each in sent]))
         for each in waiting:
             self.operations.append(each.operation)
             if self.model.is_offered(each.operation):
@@ -93,6 +92,33 @@ class Lockstep:
                     )
                     return
             self._before = each.seen
+        self._not_observed += len(waiting)
+        if self._not_observed >= self._config.num_blocks:
+            self.compare_state()
+
+    def _answers(self, operations: Sequence[Operation]) -> list[Step]:
+        """What the backend says to operations, with their events if it tells any, with the state of a small pool."""
+        if self._observes or not (self.model.tells_events and self.model.takes_events):
+            return self._send(operations, self._observes or self.model.tells_events)
+        return without_drains(self._send(with_drains(operations), False))
+
+    def _send(self, operations: Sequence[Operation], observe: bool) -> list[Step]:
+        steps = self._backend.run(operations, observe)
+        if len(steps) != len(operations):
+            raise AdapterError(f"{len(operations)} operations were sent, and {len(steps)} answers came back")
+        return steps
+
+    def compare_state(self) -> None:
+        """Compare the whole state of a large pool; that of a small one was compared after each operation."""
+        if self._observes or not self._can_observe or self.divergence is not None:
+            return
+        self._not_observed = 0
+        question = Lookup(())
+        expected = replace(self.model.expect(question), seen=self.model.show())
+        [step] = self._send([question], True)
+        if differences := compare(expected, step, True):
+            operations = (*self.operations, question)
+            self.divergence = Divergence(self._config, operations, differences, expected, self._before, self._watches)
 
 
 def compare(expected: Expected, step: Step, observes: bool) -> tuple[Difference, ...]:

@@ -10,10 +10,20 @@ from kvproof.conformance.backends.interface import EVERY_POOL, Capabilities, Lev
 from kvproof.conformance.backends.views import view, view_of_event, view_of_result
 from kvproof.conformance.backends.wire import Observation, WireEvent
 from kvproof.conformance.certification.marks import marks_of
-from kvproof.conformance.operations import Copy, Operation, Read, TakeEvents, Write, name_of
+from kvproof.conformance.large import MOST_OBSERVED, world_of
+from kvproof.conformance.operations import (
+    CacheFullBlocks,
+    CachePartialBlock,
+    Copy,
+    Move,
+    Operation,
+    Read,
+    TakeEvents,
+    Write,
+    name_of,
+)
 from kvproof.conformance.preconditions import violations
 from kvproof.conformance.undefined import undefined
-from kvproof.conformance.world import World
 from kvproof.spec.vocabulary import CommitMode, PoolConfig
 
 OF_CONTENT = (Write, Read, Copy)
@@ -21,6 +31,9 @@ OF_CONTENT = (Write, Read, Copy)
 
 A copy is one of them only where keys are committed at once; with steps it keeps its ends referenced.
 """
+
+BY_CONTENT = (CacheFullBlocks, CachePartialBlock, Copy, Move)
+"""Operations that can be undefined, by what the blocks hold."""
 
 
 def is_of_content(operation: Operation, config: PoolConfig) -> bool:
@@ -56,13 +69,15 @@ class Model:
     """
 
     def __init__(self, config: PoolConfig, capabilities: Capabilities, watches: bool = True) -> None:
-        self.world = World(config)
+        self.world = world_of(config)
+        self.shows_all = config.num_blocks <= MOST_OBSERVED
         self._parts: Collection[str] = capabilities.observes if watches else ()
         self._offered = offered(capabilities)
         self.met: Counter[str] = Counter()
-        """The situations that the run has met, see `marks`."""
+        """The situations that the run has met, see `marks`; in a large pool nobody looks for them."""
         self.refuses = Level.ROBUSTNESS in capabilities.levels
         self.tells_events = watches and Level.EVENTS in capabilities.levels
+        self.takes_events = "take_events" in self._offered
 
     def is_offered(self, operation: Operation) -> bool:
         """Whether the backend has the operation."""
@@ -74,7 +89,9 @@ class Model:
 
     def is_undefined(self, operation: Operation) -> bool:
         """Whether the specification leaves open what the operation does: nobody may ask for it."""
-        return not violations(self.world.situation, operation) and undefined(self.world, operation) is not None
+        if not isinstance(operation, BY_CONTENT) or violations(self.world.situation, operation):
+            return False
+        return undefined(self.world, operation) is not None
 
     def expect(self, operation: Operation) -> Expected:
         """Run a defined operation on the reference; what the backend has to do with it."""
@@ -84,14 +101,21 @@ class Model:
         if not errors:
             before = world.state
             returned = world.apply(operation)
-            self.met.update(marks_of(operation, before, world.state, returned))
+            if self.shows_all:
+                self.met.update(marks_of(operation, before, world.state, returned))
             result = view_of_result(operation, returned)
         events: tuple[WireEvent, ...] | None = None
         if self.tells_events:
             events = () if isinstance(operation, TakeEvents) else tuple(map(view_of_event, world.state.pending_events))
             world.drain()
-        return Expected(operation, result, errors, self.show(), events)
+        elif not self.takes_events:  # nobody will ask for them
+            world.drain()
+        return Expected(operation, result, errors, self.glance(), events)
+
+    def glance(self) -> Observation:
+        """What is shown after every operation: everything that the backend shows, nothing in a large pool."""
+        return self.show() if self.shows_all else Observation()
 
     def show(self) -> Observation:
         """The parts of the state that the backend shows."""
-        return view(self.world.state, self._parts)
+        return view(self.world.whole_state(), self._parts)
