@@ -8,7 +8,12 @@ from importlib import import_module
 from kvproof.conformance.backends.interface import Backend
 from kvproof.conformance.mutation.patch import SourceChange, installed
 
-_IMPORTED_AGAIN = ("kvproof.reference", "kvproof.conformance.world", "kvproof.conformance.backends.reference")
+_IMPORTED_AGAIN = (
+    "kvproof.reference",
+    "kvproof.conformance.world",
+    "kvproof.conformance.large",
+    "kvproof.conformance.backends.reference",
+)
 """What a reference that runs as a backend is made of; everything else the two share."""
 
 
