@@ -52,26 +52,29 @@ evidence: setup ## Regenerate what is made from the sources: the evidence of eac
 
 # What takes longer than a test may; each writes its page in docs/evidence/.
 RESULTS := build/results
+TARGETS := reference steps machine
 
 .PHONY: nightly
-nightly: mutants mutate explore-deep ## Run all the long checks below
+nightly: mutants mutate deep ## Run all the long checks below
 
 .PHONY: mutants
 mutants: setup ## Run every named mutant through every layer
 	@mkdir -p $(RESULTS)
-	@$(BIN)/kvproof mutants --json $(RESULTS)/mutants.json
-	@$(BIN)/python -m kvproof.conformance.mutation.report $(RESULTS)/mutants.json docs/evidence/mutants.md
+	@$(BIN)/kvproof mutants --json $(RESULTS)/mutants.json; code=$$?; \
+	$(BIN)/python -m kvproof.conformance.mutation.report $(RESULTS)/mutants.json docs/evidence/mutants.md && exit $$code
 
 .PHONY: mutate
-mutate: setup ## Delete or negate 80 statements of the reference, seed 1
-	@mkdir -p $(RESULTS)
-	@$(BIN)/kvproof mutants --statements 80 --seed 1 --json $(RESULTS)/statements.json
-	@$(BIN)/python -m kvproof.conformance.mutation.report $(RESULTS)/statements.json docs/evidence/statement-mutation.md
+mutate: $(TARGETS:%=mutate-%) ## Delete or negate 100 places each in reference, step layer and abstract machine, seed 1
 
-.PHONY: explore-deep
-explore-deep: setup ## Explore larger pools, and the test suite under the long hypothesis profile
-	@$(BIN)/kvproof explore --blocks 3 --keys a,aa,b --refs 1
-	@$(BIN)/kvproof explore --blocks 4 --keys a,aa --refs 1
+mutate-%: setup
+	@mkdir -p $(RESULTS)
+	@$(BIN)/kvproof mutants --statements 100 --seed 1 --of $* --json $(RESULTS)/statements-of-$*.json; code=$$?; \
+	$(BIN)/python -m kvproof.conformance.mutation.report \
+		$(RESULTS)/statements-of-$*.json docs/evidence/statements-of-$*.md && exit $$code
+
+.PHONY: deep
+deep: setup ## Explore and compare larger pools; run the tests of the reference under the long hypothesis profile
+	@$(BIN)/python -m kvproof.conformance.deep docs/evidence/deep.md
 	@HYPOTHESIS_PROFILE=long $(BIN)/python -m pytest tests/reference -n auto --timeout 3600
 
 .PHONY: clean

@@ -89,7 +89,7 @@ def test_a_saved_failure_is_explained(folder: Path, name: str) -> None:
     assert "free_queue, expected: [2 3 1] free_queue, got: [1 2 3]" in text
     assert "» 3" in text
     assert "kind of fault: F16" in text
-    assert "kvproof replay doubles:frees failures/POOL-FREE-3.free.free_queue/trace.jsonl" in text
+    assert "kvproof replay failures/POOL-FREE-3.free.free_queue/trace.jsonl --target doubles:frees" in text
 
 
 def test_a_trace_alone_is_shown_as_it_should_go(tmp_path: Path) -> None:
@@ -162,4 +162,4 @@ def test_more_than_a_few_missing_clauses_are_counted() -> None:
 
 def test_text_from_a_backend_is_no_markup() -> None:
     failure: Failure = runs.failure("[bold]doubles[/bold]")
-    assert "kvproof replay '[bold]doubles[/bold]'" in shown(runs.run([failure]))
+    assert "--target '[bold]doubles[/bold]'" in shown(runs.run([failure]))

@@ -12,8 +12,9 @@ import pytest
 from kvproof.conformance.backends.interface import Capabilities, Identity
 from kvproof.conformance.backends.reference import CAPABILITIES, ReferenceBackend
 from kvproof.conformance.backends.wire import PARTS, Answer, Step
-from kvproof.conformance.certification.lockstep import MOST_OBSERVED, Lockstep
+from kvproof.conformance.certification.lockstep import Lockstep
 from kvproof.conformance.certification.trace import Trace, TraceError, TraceStep, write
+from kvproof.conformance.large import MOST_OBSERVED
 from kvproof.conformance.mutation.catalogue import MUTANTS
 from kvproof.conformance.mutation.mutant import FAULT_KINDS
 from kvproof.conformance.operations import (

@@ -9,6 +9,7 @@ from typing import Annotated
 
 import typer
 
+from kvproof.conformance.commands.certify import certify
 from kvproof.conformance.commands.explain import explain
 from kvproof.conformance.commands.explore import explore
 from kvproof.conformance.commands.list_names import list_names
@@ -51,6 +52,7 @@ def main(
             stream.reconfigure(errors="replace")  # a terminal that cannot show a character still gets the rest
 
 
+app.command()(certify)
 app.command()(spec)
 app.command()(prove)
 app.command()(tie)

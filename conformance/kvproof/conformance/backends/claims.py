@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from kvproof.conformance.backends.interface import OWN_HASHES, AdapterError, Capabilities, Level
+from kvproof.conformance.backends.interface import NOT_TESTED_YET, OWN_HASHES, AdapterError, Capabilities, Level
 from kvproof.conformance.backends.wire import PARTS
 from kvproof.conformance.operations import names_of_operations
 from kvproof.conformance.terminal import did_you_mean
@@ -38,6 +38,9 @@ def _problems(claimed: Capabilities) -> Iterator[str]:
     for field in ("levels", "commit", "residency", "holders", "group_kinds", "hashes"):
         if not getattr(claimed, field):
             yield f"{field} is empty, and a pool cannot be without"
+    for level in NOT_TESTED_YET:
+        if level in claimed.levels:
+            yield f"level {level} is not tested yet and cannot be claimed"
     if claimed.levels and Level.POOL not in claimed.levels:
         yield "level P is missing, on which all others stand"
     if Level.STEPS in claimed.levels:

@@ -10,7 +10,9 @@ import sys
 from importlib.metadata import entry_points
 from typing import cast
 
-from kvproof.conformance.backends.interface import AdapterError, Backend
+from kvproof.conformance.backends.claims import check_claims
+from kvproof.conformance.backends.interface import OWN_HASHES, AdapterError, Backend
+from kvproof.conformance.backends.names import NamedBackend
 from kvproof.conformance.backends.process import ProcessBackend
 from kvproof.conformance.terminal import did_you_mean
 
@@ -42,6 +44,17 @@ def open_backend(target: str) -> Backend:
         otherwise = f"known are {', '.join(sorted(known))}; {WAYS}"
         raise TargetError(f"there is no backend {target!r}; {did_you_mean(target, known, otherwise)}")
     return _made(known[target])
+
+
+def open_subject(target: str) -> Backend:
+    """The backend that a target names, as the suite drives it: its claims make sense, its hashes have names.
+
+    Raises `TargetError` or `AdapterError`.
+    """
+    backend = open_backend(target)
+    _, claimed = backend.identify()
+    check_claims(claimed)
+    return NamedBackend(backend) if OWN_HASHES in claimed.hashes else backend
 
 
 def named_backends() -> dict[str, str]:

@@ -246,3 +246,11 @@ def _named(events: tuple[WireEvent, ...]) -> Counter[tuple[str, int, str]]:
             case _:
                 named["cleared", 0, ""] += 1
     return named
+
+
+def operations_of(clause: str) -> frozenset[str]:
+    """The operations whose answer, or what they leave behind, can break a clause, as far as is told here."""
+    by_result = {name for name, promised in _RESULTS.items() if promised == clause}
+    by_refusal = {name for (name, _), demanded in _REFUSALS.items() if demanded == clause}
+    by_state = {name for (name, _), kept in _STATES.items() if kept == clause}
+    return frozenset(by_result | by_refusal | by_state)

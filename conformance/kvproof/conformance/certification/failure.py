@@ -59,7 +59,7 @@ def failure_of(
         fault=fault,
         harm=harm,
         seed=seed,
-        replay=f"kvproof replay {shlex.quote(target)} failures/{name}/{TRACE_FILE}",
+        replay=f"kvproof replay failures/{name}/{TRACE_FILE} --target {shlex.quote(target)}",
         trace=trace_of(divergence.config, divergence.operations),
     )
 

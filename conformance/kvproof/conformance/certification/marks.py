@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 
-from kvproof.conformance.backends.interface import Level
+from kvproof.conformance.backends.interface import Capabilities, Level
 from kvproof.conformance.operations import (
     Allocate,
     Attach,
@@ -21,6 +21,7 @@ from kvproof.conformance.operations import (
 )
 from kvproof.reference.observation import BlockState, PoolState
 from kvproof.spec.events import Event, Removed, Stored
+from kvproof.spec.vocabulary import GroupKind
 
 Seen = Callable[[Operation, PoolState, PoolState, object], bool]
 """(operation, state before, state after, result) -> whether the situation was met"""
@@ -138,3 +139,19 @@ MARKS: dict[str, tuple[Level, Seen]] = {
 def marks_of(operation: Operation, before: PoolState, after: PoolState, result: object) -> Iterable[str]:
     """The situations that an operation met."""
     return [name for name, (_, seen) in MARKS.items() if seen(operation, before, after, result)]
+
+
+_NEEDS = {
+    "a shorter key was added to a block": "cache_partial_block",
+    "an upgrade dropped one of several keys": "cache_partial_block",
+    "several keys were moved at once": "move",
+}
+"""The operation without which a situation cannot be met."""
+
+
+def reachable(capabilities: Capabilities) -> list[str]:
+    """The situations that a backend with these claims has to have met."""
+    partial = any(kind is not GroupKind.RECURRENT for kind in capabilities.group_kinds)
+    names = [name for name, (level, _) in MARKS.items() if level in capabilities.levels]
+    offered = [name for name in names if name not in _NEEDS or _NEEDS[name] in capabilities.operations]
+    return [name for name in offered if partial or name not in _NEEDS]

@@ -12,7 +12,7 @@ from rich.status import Status
 from rich.table import Table
 
 from kvproof.conformance.backends.interface import AdapterError, Backend
-from kvproof.conformance.backends.targets import TargetError, open_backend
+from kvproof.conformance.backends.targets import TargetError, open_subject
 from kvproof.conformance.certification.expectations import expectations, unmet_expectation
 from kvproof.conformance.certification.lockstep import BATCH, Lockstep
 from kvproof.conformance.certification.trace import Trace, TraceError, read_file
@@ -71,7 +71,7 @@ def replay(
         recorded = _read(file)
         if isinstance(recorded, Trace) and (blocks or requests):
             raise _UsageError("--blocks and --requests are for workloads; a trace says how large its pool is")
-        backend = open_backend(target)
+        backend = open_subject(target)
         if isinstance(recorded, Trace):
             conforms = _replay_trace(console, recorded, backend)
         else:

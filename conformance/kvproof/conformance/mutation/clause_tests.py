@@ -63,7 +63,7 @@ def run_clause_tests(folder: Path, clause_ids: Collection[str] | None) -> Clause
         return ClauseRun()
     plugin = _ClausePlugin(clause_ids)
     status = pytest.main([*map(str, files), *PYTEST_ARGUMENTS, *_TIMEOUT], plugins=[plugin])
-    if status not in _USUAL_ENDINGS:
+    if status not in _USUAL_ENDINGS and not plugin.found.first_failure:
         plugin.found.error = plugin.found.error or f"pytest ended with {pytest.ExitCode(status).name}"
     return plugin.found
 
@@ -97,8 +97,13 @@ class _ClausePlugin:
         items[:] = chosen
 
     def pytest_collectreport(self, report: Any) -> None:
-        if report.failed:
-            self.found.error = f"{report.nodeid} cannot be loaded: {_last_line(report.longreprtext)}"
+        if not report.failed:
+            return
+        text = f"{report.nodeid} cannot be loaded: {_last_line(report.longreprtext)}"
+        if self._wanted is None:  # without a mutant it can be loaded
+            self.found.first_failure = self.found.first_failure or text
+        else:
+            self.found.error = text
 
     def pytest_runtest_logreport(self, report: Any) -> None:
         if report.when == "call":

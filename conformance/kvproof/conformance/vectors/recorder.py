@@ -17,7 +17,7 @@ from typing import Any
 import pytest
 
 import kvproof.reference
-from kvproof.conformance.certification.lockstep import MOST_OBSERVED
+from kvproof.conformance.large import MOST_OBSERVED
 from kvproof.conformance.mutation.clause_tests import PYTEST_ARGUMENTS
 from kvproof.conformance.vectors.not_shown import NOT_RECORDED
 from kvproof.conformance.vectors.tape import Tape, Unsayable, request_change, request_operation

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import time
+from collections import Counter
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from itertools import chain, islice, product
 
 from kvproof.conformance.backends.interface import Backend, Capabilities
 from kvproof.conformance.certification.lockstep import Divergence, Lockstep
+from kvproof.conformance.operations import name_of
 from kvproof.conformance.workloads.arrivals import Workload
 from kvproof.conformance.workloads.traffic import BLOCK_TOKENS, Counts, Engine
 from kvproof.spec.vocabulary import CommitMode, GroupConfig, GroupKind, HashAlgorithm, HolderMode, PoolConfig
@@ -31,6 +33,8 @@ class Played:
     config: PoolConfig
     counts: Counts
     operations: int = 0
+    by_name: Counter[str] = field(default_factory=Counter)
+    """How often each operation was run."""
     seconds: float = 0.0
     divergence: Divergence | None = None
 
@@ -64,6 +68,7 @@ def play(
     operations = engine.serve(workload.arrivals[:most_requests])
     for operation in operations:
         lockstep.run(chain((operation,), islice(operations, BATCH - 1)))
+        played.by_name.update(map(name_of, lockstep.operations[played.operations :]))
         played.operations, played.seconds = len(lockstep.operations), time.monotonic() - started
         played.divergence = lockstep.divergence
         if played.divergence is not None:

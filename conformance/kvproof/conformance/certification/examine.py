@@ -1,0 +1,137 @@
+"""A whole run: smoke, vectors, tiny pools, random walks, spoiled operations; then what it all says of each clause."""
+
+from __future__ import annotations
+
+import time
+from collections import Counter
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
+
+from kvproof.conformance.backends.interface import AdapterError, Backend, Capabilities, Identity
+from kvproof.conformance.certification.applicable import why_not
+from kvproof.conformance.certification.findings import Finding, Shown, failures
+from kvproof.conformance.certification.lockstep import Lockstep
+from kvproof.conformance.certification.profiles import Profile
+from kvproof.conformance.certification.result import StageRow, Status
+from kvproof.conformance.certification.smoke import smoke
+from kvproof.conformance.certification.stages import Outcome, Subject, exhaustive, near_misses, random_walks
+from kvproof.conformance.certification.trace import Trace
+from kvproof.conformance.vectors import is_draining, vectors
+from kvproof.conformance.workloads.play import Played
+from kvproof.conformance.workloads.stage import replay_workloads
+
+Tell = Callable[[str], None]
+"""Hears in words what is being done."""
+
+
+@dataclass(slots=True)
+class Examination:
+    """What was done to a backend, and what was found.
+
+    `vectors_of` counts the vectors of each clause that were run, `left_out` why the others were not. `operations`
+    counts, for each stage, how often each operation was compared.
+    """
+
+    identity: Identity
+    capabilities: Capabilities
+    stages: list[StageRow] = field(default_factory=list)
+    vectors_of: Counter[str] = field(default_factory=Counter)
+    left_out: dict[str, str] = field(default_factory=dict)
+    operations: dict[str, Counter[str]] = field(default_factory=dict)
+    met: Counter[str] = field(default_factory=Counter)
+    shown: list[Shown] = field(default_factory=list)
+
+
+def examine(backend: Backend, profile: Profile, seed: int, tell: Tell = lambda text: None) -> Examination:
+    """Drive a backend through all stages. If its adapter breaks, that ends the run, and is what the last stage says."""
+    return _Examiner(backend, profile, seed, tell).run()
+
+
+class _Examiner:
+    def __init__(self, backend: Backend, profile: Profile, seed: int, tell: Tell) -> None:
+        self._backend, self._profile, self._seed, self._tell = backend, profile, seed, tell
+        identity, capabilities = backend.identify()
+        self._subject = Subject(backend, capabilities)
+        self._done = Examination(identity, capabilities)
+        self._findings: list[Finding] = []
+
+    def run(self) -> Examination:
+        """Stage by stage."""
+        for name, stage in self._stages():
+            started = time.process_time()
+            try:
+                outcome = stage()
+            except AdapterError as broken:
+                seconds = time.process_time() - started
+                self._done.stages.append(StageRow(name, Status.ERROR, cpu_seconds=seconds, reason=str(broken)))
+                return self._done
+            self._note(outcome, time.process_time() - started)
+        self._tell("making traces short")
+        found = failures(
+            self._backend, self._done.capabilities, self._findings, self._done.vectors_of, self._tell_short
+        )
+        self._done.shown = found
+        return self._done
+
+    def _stages(self) -> Iterable[tuple[str, Callable[[], Outcome]]]:
+        profile, subject, seed = self._profile, self._subject, self._seed
+        yield "smoke", lambda: smoke(subject)
+        yield "vectors", self._run_vectors
+        if profile.exhaustive:
+            yield "exhaustive", lambda: exhaustive(subject, self._tell_outcome)
+        yield "random", lambda: random_walks(subject, seed, profile.walks, profile.operations, self._tell_outcome)
+        if profile.workloads:
+            yield "traces", self._run_workloads
+        yield (
+            "illegal",
+            lambda: near_misses(subject, seed, profile.illegal_walks, profile.operations, self._tell_outcome),
+        )
+
+    def _run_vectors(self) -> Outcome:
+        """Every vector that the backend can be asked; where one takes the events itself, nobody else does."""
+        done, capabilities = Outcome("vectors"), self._done.capabilities
+        for vector in vectors():
+            if reason := why_not(vector, capabilities):
+                self._done.left_out.update(dict.fromkeys(vector.header.clauses, reason))
+                continue
+            self._done.vectors_of.update(vector.header.clauses)
+            self._run_vector(vector, done)
+            self._tell_outcome(done)
+        return done
+
+    def _run_workloads(self) -> Outcome:
+        """The first requests of real traces, at several pool sizes."""
+        done = Outcome("traces")
+        result = replay_workloads(self._backend, self._done.capabilities, progress=self._tell_played)
+        for played in result.played:
+            done.pools += 1
+            done.operations += played.by_name
+        if result.divergence is not None:
+            done.divergences.append(result.divergence)
+        return done
+
+    def _tell_played(self, played: Played) -> None:
+        self._tell(f"traces: {played.workload}, {played.config.num_blocks:,} blocks, {played.operations:,} operations")
+
+    def _run_vector(self, vector: Trace, done: Outcome) -> None:
+        lockstep = Lockstep(self._backend, self._done.capabilities, vector.header.config, watch=not is_draining(vector))
+        lockstep.run(vector.operations)
+        done.add(lockstep)
+        if lockstep.divergence is not None:
+            self._findings.append(Finding(lockstep.divergence, "vectors", vector.header.clauses))
+
+    def _note(self, outcome: Outcome, seconds: float) -> None:
+        done, name = self._done, outcome.name
+        counts = {"pools": outcome.pools, "operations": outcome.operations.total(), "refusals": outcome.refusals}
+        status = Status.FAIL if outcome.divergences else Status.PASS
+        done.stages.append(StageRow(name, status, counts, round(seconds, 1)))
+        done.operations[name] = outcome.operations
+        done.met += outcome.met
+        if name != "vectors":
+            self._findings += [Finding(divergence, name, seed=self._seed) for divergence in outcome.divergences]
+
+    def _tell_outcome(self, so_far: Outcome) -> None:
+        self._tell(f"{so_far.name}: {so_far.pools:,} pools, {so_far.operations.total():,} operations")
+
+    def _tell_short(self, number: int, total: int) -> None:
+        self._tell(f"making traces short: {number} of {total}")

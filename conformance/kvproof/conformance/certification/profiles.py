@@ -1,0 +1,32 @@
+"""How much is done: three profiles, each decided by counts alone, so that the same seed gives the same run."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+
+@dataclass(frozen=True, slots=True)
+class Profile:
+    """So many random walks, and walks of spoiled operations, of so many `operations` each.
+
+    `exhaustive`: tiny pools are visited in full. `workloads`: the first requests of real traces are replayed.
+    """
+
+    name: str
+    walks: int
+    illegal_walks: int
+    operations: int
+    exhaustive: bool
+    workloads: bool
+
+    def times(self, budget: int) -> Profile:
+        """The same with so many times the random walks."""
+        return replace(self, walks=self.walks * budget, illegal_walks=self.illegal_walks * budget)
+
+
+QUICK = Profile("quick", walks=60, illegal_walks=40, operations=400, exhaustive=False, workloads=False)
+STANDARD = Profile("standard", walks=800, illegal_walks=400, operations=400, exhaustive=True, workloads=True)
+DEEP = Profile("deep", walks=800, illegal_walks=400, operations=400, exhaustive=True, workloads=True)
+
+PROFILES = {profile.name: profile for profile in (QUICK, STANDARD, DEEP)}
+"""By name; `deep` takes a budget, which multiplies what is random."""

@@ -1,0 +1,130 @@
+"""`kvproof certify`: is this cache manager correct?"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich.console import Console
+from rich.status import Status
+
+from kvproof.conformance.backends.interface import AdapterError, Backend
+from kvproof.conformance.backends.targets import TargetError, open_subject
+from kvproof.conformance.certification.account import run_of
+from kvproof.conformance.certification.control import mutation_control
+from kvproof.conformance.certification.digests import driven_files
+from kvproof.conformance.certification.examine import examine
+from kvproof.conformance.certification.known import KnownError, read_known
+from kvproof.conformance.certification.output import OutputError, check_output, write_output
+from kvproof.conformance.certification.profiles import PROFILES, QUICK, STANDARD, Profile
+from kvproof.conformance.certification.result import KnownDivergence, Run
+from kvproof.conformance.certification.show import show_run
+from kvproof.conformance.certification.verdict import ExitCode, exit_code, no_certificate
+from kvproof.conformance.terminal import say
+
+
+def _profile(name: str) -> str:
+    if name not in PROFILES:
+        raise typer.BadParameter(f"there is no profile {name}; profiles are {', '.join(PROFILES)}")
+    return name
+
+
+def certify(
+    target: Annotated[
+        str, typer.Argument(help="reference, a name of an entry point, module:factory, or exec:COMMAND.")
+    ],
+    profile: Annotated[
+        str, typer.Option(help=f"How much is done: {', '.join(PROFILES)}.", callback=_profile)
+    ] = STANDARD.name,
+    budget: Annotated[int, typer.Option(min=1, help="Multiplies what is random, with --profile deep.")] = 10,
+    seed: Annotated[int, typer.Option(min=0, help="Decides everything that is random.")] = 1,
+    out: Annotated[
+        Path | None, typer.Option(metavar="DIR", help="Write certificate, report and failures here.")
+    ] = None,
+    known: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="Known divergences: 0 then says that there are no others.")
+    ] = None,
+) -> None:
+    """Drive a backend beside the reference through everything that it claims, and say which clauses it breaks.
+
+    Exit code 0: conformant. 1: not conformant; each failure is shown with its shortest trace. 2: wrong usage. 3: the
+    adapter broke. 4: inconclusive. 5: nothing ran.
+
+    Examples:
+
+      kvproof certify reference --profile quick
+
+      kvproof certify my_engine.adapter:make --out certificate
+
+      kvproof certify "exec:./pool_adapter" --profile deep --budget 20 --seed 7
+
+      kvproof certify my_engine.adapter:make --known divergences.toml
+    """
+    console = Console()
+    chosen = PROFILES[profile]
+    if chosen.name not in (QUICK.name, STANDARD.name):
+        chosen = chosen.times(budget)
+    try:
+        listed = None if known is None else read_known(known)
+        if out is not None:
+            check_output(out)
+        backend = open_subject(target)
+    except (KnownError, OutputError, TargetError) as error:
+        typer.echo(f"kvproof certify: {error}", err=True)
+        raise typer.Exit(ExitCode.USAGE) from None
+    except AdapterError as error:
+        typer.echo(f"kvproof certify: {error}", err=True)
+        raise typer.Exit(ExitCode.ADAPTER_ERROR) from None
+    say(console, f"{target}, profile {chosen.name}, seed {seed}")
+    run = _run(console, backend, target, chosen, seed, listed)
+    show_run(console, run)
+    if out is not None:
+        _write(console, run, out)
+    raise typer.Exit(exit_code(run))
+
+
+def _run(
+    console: Console, backend: Backend, target: str, profile: Profile, seed: int, known: list[KnownDivergence] | None
+) -> Run:
+    try:
+        with console.status("smoke") as status:
+            driven = driven_files(backend.identify()[0])
+            done = examine(backend, profile, seed, _Progress(console, status).tell)
+            control = None if profile.name == QUICK.name else mutation_control(status.update)
+        return run_of(done, target, profile, seed, driven, control, known)
+    except AdapterError as error:
+        typer.echo(f"kvproof certify: {error}", err=True)
+        raise typer.Exit(ExitCode.ADAPTER_ERROR) from None
+    except KeyboardInterrupt:
+        typer.echo("kvproof certify: interrupted; nothing was written", err=True)
+        raise typer.Exit(ExitCode.INCONCLUSIVE) from None
+    finally:
+        backend.close()
+
+
+class _Progress:
+    """What is being done: redrawn on a terminal; elsewhere a line whenever something else begins."""
+
+    def __init__(self, console: Console, status: Status) -> None:
+        self._console, self._status = console, status
+        self._told = ""
+
+    def tell(self, text: str) -> None:
+        """Take note of how far the run is."""
+        self._status.update(text)
+        what = text.partition(":")[0]
+        if not self._console.is_terminal and what != self._told:
+            self._told = what
+            say(self._console, f"{what} ...")
+
+
+def _write(console: Console, run: Run, out: Path) -> None:
+    try:
+        certified = write_output(run, out)
+    except OutputError as error:
+        typer.echo(f"kvproof certify: {error}", err=True)
+        raise typer.Exit(ExitCode.USAGE) from None
+    say(console, f"written to {out}: " + ("the certificate, " * certified) + "report.html, junit.xml, failures")
+    for reason in () if certified else no_certificate(run):
+        say(console, f"no certificate: {reason}")
