@@ -19,7 +19,7 @@ from kvproof.conformance.tie.comparison import differences
 from kvproof.conformance.tie.folding import MACHINE
 from kvproof.conformance.tie.lockstep import TieReport, tie_scope, tie_trace, tie_walk
 from kvproof.conformance.tie.situations import SITUATIONS
-from kvproof.conformance.tie.standard import MOVE_OF_SEVERAL_KEYS, SCOPES, STEPS_OF_A_WALK, WALKS
+from kvproof.conformance.tie.standard import SCOPES, STEPS_OF_A_WALK, TRACES, WALKS
 from kvproof.conformance.world import replay
 from kvproof.spec.machine.theory import Term
 from kvproof.spec.proofs.catalogue import MACHINE_MUTANTS
@@ -59,7 +59,7 @@ def test_machine_and_reference_agree_on_random_walks_through_larger_pools(seed: 
 
 def test_every_situation_of_every_transition_was_met() -> None:
     total = TieReport()
-    for report in (*map(tied, SCOPES), *map(walked, range(WALKS)), tie_trace(*MOVE_OF_SEVERAL_KEYS)):
+    for report in (*map(tied, SCOPES), *map(walked, range(WALKS)), *(tie_trace(*trace) for trace in TRACES.values())):
         total.add(report)
 
     assert total.missing(SITUATIONS) == []
@@ -117,6 +117,7 @@ SABOTAGE = (
     "serve_reserved",
     "touched_block_stays_in_the_queue",
     "allocation_keeps_keys",
+    "allocate_from_anywhere_in_the_queue",
     "commit_any_step",
     "free_with_reserved_keys",
     "freed_blocks_with_keys_go_first",

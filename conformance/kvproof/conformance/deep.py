@@ -6,8 +6,9 @@ something was found.
 
 from __future__ import annotations
 
+import argparse
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -40,6 +41,7 @@ TIES = (
     Scope(3, ("a", "aa"), 1, GroupKind.RECURRENT),
     Scope(2, ("a",), 1, commit=CommitMode.STEPS, in_flight=2),
     Scope(2, ("a", "aa"), 1, commit=CommitMode.STEPS),
+    Scope(1, ("a", "aa"), 2, commit=CommitMode.STEPS, in_flight=2),
     Scope(1, ("a", "aa"), 2, GroupKind.RECURRENT, commit=CommitMode.STEPS, in_flight=2),
 )
 
@@ -123,5 +125,18 @@ def main(file: Path) -> int:
     return FOUND if any(row.found for row in done) else 0
 
 
+def _page_named(arguments: Sequence[str]) -> Path:
+    """The file that the command line names, if it can be written."""
+    parser = argparse.ArgumentParser(prog="python -m kvproof.conformance.deep", description=__doc__)
+    parser.add_argument("page", type=Path, help="where to write the page, such as docs/evidence/deep.md")
+    file: Path = parser.parse_args(arguments).page
+    try:
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.open("a", encoding="utf-8").close()
+    except OSError as error:
+        parser.error(f"{file} cannot be written: {error.strerror}")
+    return file
+
+
 if __name__ == "__main__":
-    raise SystemExit(main(Path(sys.argv[1])))
+    raise SystemExit(main(_page_named(sys.argv[1:])))

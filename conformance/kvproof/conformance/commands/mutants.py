@@ -80,6 +80,7 @@ def mutants(
 
       kvproof mutants --statements 80 --of machine the same in the abstract machine, which proofs or tie have to notice
     """
+    _check_together(only, statements, of)
     target = TARGETS[of]
     layers = _chosen_layers(layer, target.layers)
     limit = seconds or target.layer_seconds
@@ -100,6 +101,14 @@ def mutants(
         _save(random, json_file)
         failed = _show_statements(console, random)
     raise typer.Exit(NOT_NOTICED if failed else NOTICED)
+
+
+def _check_together(only: list[str] | None, statements: int | None, of: str) -> None:
+    """Options that would be passed over are refused."""
+    if statements is not None and only:
+        raise typer.BadParameter("--only names mutants of the catalogue; --statements draws others")
+    if statements is None and of != "reference":
+        raise typer.BadParameter(f"--of {of} needs --statements: the named mutants are all of the reference")
 
 
 def _chosen_layers(names: list[str] | None, default: tuple[str, ...]) -> tuple[str, ...]:
@@ -131,6 +140,11 @@ def _run(console: Console, jobs: Sequence[Job], workers: int) -> list[MutantResu
     with bar_of_jobs(console) as progress:
         bar = progress.add_task("mutants", total=len(jobs))
         return run_jobs(jobs, workers, lambda result: progress.update(bar, advance=1, description=result.mutant[:40]))
+
+
+def _save(run: CatalogueResults | StatementResults, file: Path | None) -> None:
+    if file is not None:
+        save(run, file)
 
 
 def _line(result: MutantResult) -> str:
@@ -165,8 +179,3 @@ def _show_statements(console: Console, run: StatementResults) -> bool:
     judges = " or ".join(TARGETS[run.target].judges)
     console.print(f"{noticed} of {len(run.results)} statement mutants were noticed by {judges}", highlight=False)
     return bool(unexplained(run, survivors)) or any(result.error for result in run.results)
-
-
-def _save(run: CatalogueResults | StatementResults, file: Path | None) -> None:
-    if file is not None:
-        save(run, file)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import os
 import time
-from importlib.util import find_spec
 from pathlib import Path
 from typing import Annotated
 
@@ -14,7 +13,7 @@ from rich.console import Console
 
 from kvproof.conformance.terminal import bar_of_jobs, did_you_mean
 
-NOT_PROVED, USAGE, NO_SOLVER = 1, 2, 3
+NOT_PROVED, USAGE, NO_SOLVER, UNDECIDED = 1, 2, 3, 4
 """Exit codes; 0 says that everything is proved, and that it says something."""
 
 WORKERS = min(2, os.cpu_count() or 1)
@@ -27,7 +26,9 @@ def prove(
     json_file: Annotated[
         str | None, typer.Option("--json", metavar="FILE", help="Write the results as JSON; - for the standard output.")
     ] = None,
-    timeout: Annotated[float, typer.Option(min=0.001, help="Seconds that z3 gets for each question.")] = 10.0,
+    timeout: Annotated[
+        float, typer.Option(min=0.001, max=86_400.0, help="Seconds that z3 gets for each question.")
+    ] = 10.0,
     show: Annotated[
         str | None, typer.Option(metavar="MUTANT", help="Show a planted mutant and the counterexample to it, no more.")
     ] = None,
@@ -38,7 +39,8 @@ def prove(
     something: every transition can happen, every theorem is broken by a planted mutant, and the hash's injectivity is
     used exactly where keys are registered. It takes about half a minute on two cores.
 
-    Exit code 0: all proved, nothing vacuous. 1: something is not, or z3 does not know. 2: wrong usage. 3: no z3.
+    Exit code 0: all proved, nothing vacuous. 1: something is not. 2: wrong usage. 3: no z3. 4: nothing is known to be
+    wrong, but z3 did not decide everything, perhaps as the machine is slow or busy.
 
     Examples:
 
@@ -50,9 +52,11 @@ def prove(
 
       kvproof prove --show write_under_a_reader      what a broken machine looks like
     """
-    if find_spec("z3") is None:
-        typer.echo("kvproof prove: z3 is not installed; remedy: pip install 'kvproof[proofs]'", err=True)
-        raise typer.Exit(NO_SOLVER)
+    try:
+        import z3  # noqa: F401
+    except ImportError as missing:
+        typer.echo(f"kvproof prove: z3 cannot be used ({missing}); remedy: pip install 'kvproof[proofs]'", err=True)
+        raise typer.Exit(NO_SOLVER) from None
     if show is not None:
         _show_mutant(show, timeout)
     else:
@@ -74,13 +78,13 @@ def _prove_all(json_file: str | None, timeout: float) -> None:
         text = json.dumps(as_json(report), indent=1)
         print(text) if json_file == "-" else Path(json_file).write_text(text + "\n", encoding="utf-8")
     if report.complaints():
-        raise typer.Exit(NOT_PROVED)
+        raise typer.Exit(UNDECIDED if report.is_merely_undecided() else NOT_PROVED)
 
 
 def _check_writable(file: Path) -> None:
     """Better now than after the proofs."""
     try:
-        file.touch()
+        file.open("a", encoding="utf-8").close()
     except OSError as error:
         raise typer.BadParameter(f"{file} cannot be written: {error.strerror}") from None
 

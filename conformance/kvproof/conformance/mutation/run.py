@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 import subprocess
 import sys
 import threading
@@ -41,6 +42,11 @@ class Worker:
             self._process.communicate()
             self._process = None
 
+    def kill(self) -> None:
+        """End the process at once, and what it runs."""
+        if self._process is not None and self._process.poll() is None:
+            os.killpg(self._process.pid, signal.SIGKILL)
+
     def __enter__(self) -> Self:
         return self
 
@@ -52,7 +58,13 @@ class Worker:
     def _running(self) -> subprocess.Popen[bytes]:
         if self._process is None:
             command = [sys.executable, "-m", "kvproof.conformance.mutation.one"]
-            self._process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, env=_environment())
+            self._process = subprocess.Popen(
+                command,
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                env=_environment(),
+                start_new_session=True,  # a group of its own, which can be killed as one
+            )
         return self._process
 
     def _lost(self, job: Job) -> MutantResult:
@@ -72,8 +84,11 @@ def run_jobs(
     results: dict[int, MutantResult] = {}
     reporting = threading.Lock()
 
+    started: list[Worker] = []
+
     def work() -> None:
         with Worker() as worker:
+            started.append(worker)
             while (numbered := _next(waiting)) is not None:
                 result = worker.run(numbered[1])
                 with reporting:
@@ -83,8 +98,15 @@ def run_jobs(
     threads = [threading.Thread(target=work, daemon=True) for _ in range(workers)]
     for thread in threads:
         thread.start()
-    for thread in threads:
-        thread.join()
+    try:
+        for thread in threads:
+            thread.join()
+    except BaseException:  # the user interrupts
+        while _next(waiting) is not None:
+            pass
+        for worker in started:
+            worker.kill()
+        raise
     return [results[number] for number in sorted(results)]
 
 

@@ -70,7 +70,8 @@ def _content(s: State, universe: Universe) -> Observed:
     readers = [(b, r) for b in blocks for r in universe.holders]
 
     def held(b: int, i: int) -> object:
-        content = s.content(b, i)
+        """What the block holds after a step of its present life; what it held before is nobody's any more."""
+        content = s.content(b, i) if i >= s.born(b) else None
         return (content, s.content_group(b, i)) if content else None
 
     return {

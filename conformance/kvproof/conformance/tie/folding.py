@@ -65,6 +65,14 @@ class Fold:
         self.met.append(f"{name}: {situation(name, self.state, self.universe, arguments)}")
         self.state = tabulate(after, self.universe)
 
+    def only(self, name: str, choices: Iterable[int], *arguments: Term) -> int:
+        """The one choice that the machine allows as first argument; raises `Refused` if there is none, or another."""
+        guards = {b: self._machine[name](self._theory, self.state, b, *arguments)[0] for b in choices}
+        allowed = [b for b, guard in guards.items() if guard]
+        if len(allowed) != 1:
+            raise Refused(f"{name}: it allows {allowed or 'none'}")
+        return allowed[0]
+
     def due(self) -> list[tuple[Key, int]]:
         """The entries that the next commit publishes."""
         s = self.state
@@ -120,7 +128,7 @@ def _operate(run: Fold, operation: Operation, world: World, immediate: bool) -> 
     match operation:
         case Allocate(holder=holder, n=n):
             for _ in range(n):
-                run.take("allocate", _front(run, world), holder)
+                run.take("allocate", run.only("allocate", range(world.config.num_blocks), holder), holder)
         case Touch(block=0):
             pass  # touching the null block does nothing
         case Touch(holder=holder, block=block, key=ref):
@@ -174,13 +182,6 @@ def appended(world: World, name: str, tokens: Sequence[int]) -> Request:
     """A new request with the text that this one has after appending tokens."""
     request = world.requests[name]
     return Request(name, [*request.tokens, *tokens], request.hasher, request.extra_keys)
-
-
-def _front(run: Fold, world: World) -> int:
-    free = [b for b in range(world.config.num_blocks) if run.state.is_free(b)]
-    if not free:
-        raise Refused("allocate")
-    return min(free, key=run.state.place)
 
 
 def _hashed(world: World, text: Prefix) -> int:

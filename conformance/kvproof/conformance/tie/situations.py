@@ -12,10 +12,10 @@ SITUATIONS: dict[str, tuple[str, ...]] = {
     "supersede": ("drops a shorter key", "nothing to drop"),
     "publish": ("first copy, no parent", "first copy, known parent", "another copy"),
     "close_step": ("only step", "more in flight"),
-    "rollback": ("nothing reserved", "reserved keys", "dependents too"),
+    "rollback": ("nothing reserved", "reserved keys", "dependents too", "dependents of dependents"),
     "allocate": ("no key", "last copy of a key", "a sibling lives", "several keys"),
     "touch": ("free block", "referenced block"),
-    "attach": ("first reader", "further reader"),
+    "attach": ("first reader", "further reader", "a key of an earlier step", "an older key of the same writer"),
     "retain": ("held",),
     "free": ("last holder, no key", "last holder, keys", "not the last holder"),
     "write": ("nothing there", "its own beginning", "something else"),
@@ -71,8 +71,10 @@ def _close(s: State, u: Universe) -> str:
 
 
 def _rollback(s: State, u: Universe, chosen: Callable[[str], bool]) -> str:
-    readers = [r for r in u.holders for w in u.holders if chosen(r) and s.depends(r, w) > s.done()]
-    if readers:
+    needed = {r: [w for w in u.holders if s.depends(r, w) > s.done()] for r in u.holders if chosen(r)}
+    if any(needed.get(w) for writers in needed.values() for w in writers):
+        return "dependents of dependents"
+    if any(needed.values()):
         return "dependents too"
     blocks = range(u.config.num_blocks)
     reserved = [k for b in blocks for k in _keys(s, u, b) if not s.committed(k, b) and chosen(s.owner(k, b))]
@@ -92,7 +94,11 @@ def _touch(s: State, u: Universe, b: int, *_: Term) -> str:
     return "free block" if s.is_free(b) else "referenced block"
 
 
-def _attach(s: State, u: Universe, b: int, *_: Term) -> str:
+def _attach(s: State, u: Universe, b: int, r: str, k: bytes) -> str:
+    if s.depends(r, s.owner(k, b)) > s.ready(k, b):
+        return "an older key of the same writer"
+    if s.ready(k, b) < s.now():
+        return "a key of an earlier step"
     return "further reader" if any(s.attached(b, r) > s.done() for r in u.holders) else "first reader"
 
 

@@ -56,6 +56,14 @@ def _allocated_block_is_bare(t: Theory, s: State, u: State, b: Term, r: Term) ->
     return t.all_of(t.no(has_key(t, u, b)), t.no(u.placed(b)), u.ref_cnt(b) == 1, u.writes(b, r))
 
 
+def _first_in_the_queue(t: Theory, s: State, u: State, b: Term, r: Term) -> Term:
+    return t.all_of(s.is_free(b), t.every("B", lambda c: t.implies(s.is_free(c), s.place(b) <= s.place(c))))
+
+
+def _kept_for_a_copy(t: Theory, s: State, u: State, b: Term, c: Term) -> Term:
+    return t.all_of(t.no(s.is_request(c)), u.holds(b, c), u.ref_cnt(b) == s.ref_cnt(b) + 1)
+
+
 def _others_keep_their_entries(t: Theory, s: State, u: State, b: Term, *_: Term) -> Term:
     return t.every("K B", lambda k, c: t.implies(c != b, t.iff(u.entry(k, c), s.entry(k, c))))
 
@@ -306,6 +314,7 @@ def _truncated_hashes_are_gone(t: Theory, s: State, u: State, r: Term, p: Term, 
 
 
 FACTS = (
+    Fact("POOL-ALLOC-1", "allocate", "No free block stands before the one that is allocated.", _first_in_the_queue),
     Fact(
         "POOL-ALLOC-2",
         "allocate",
@@ -315,6 +324,7 @@ FACTS = (
     Fact("INDEX-SIBLING-1", "allocate", "Allocating removes no entry of another block.", _others_keep_their_entries),
     Fact("INDEX-SIBLING-1", "evict", "Evicting removes no entry of another block.", _others_keep_their_entries),
     Fact("POOL-TOUCH-3", "touch", "Touching leaves keys, ranks and events alone.", _touch_leaves_the_index),
+    Fact("STEP-COPY-2", "retain", "A reference that keeps an end of a copy is a copy's.", _kept_for_a_copy),
     Fact("POOL-FREE-6", "free", "Freeing leaves keys, ranks and events alone.", _free_leaves_the_index),
     Fact(
         "POOL-FREE-3", "free", "A block that is freed with a key is the last to be taken.", _freed_with_keys_goes_last

@@ -422,6 +422,22 @@ MACHINE_MUTANTS = (
         "replace",
     ),
     MachineMutant(
+        "allocate_from_anywhere_in_the_queue",
+        "allocate",
+        "POOL-ALLOC-1",
+        "return t.all_of(is_open(t, s), s.is_free(b), first), emptied.but(",
+        "return t.all_of(is_open(t, s), s.is_free(b)), emptied.but(",
+        fact=True,
+    ),
+    MachineMutant(
+        "keep_a_reference_for_a_request",
+        "retain",
+        "STEP-COPY-2",
+        "return t.all_of(b != s.null(), t.no(s.is_request(c)), t.no(s.holds(b, c))), acquire(",
+        "return t.all_of(b != s.null(), t.no(s.holds(b, c))), acquire(",
+        fact=True,
+    ),
+    MachineMutant(
         "allocated_block_keeps_its_slot",
         "allocate",
         "POOL-ALLOC-2",

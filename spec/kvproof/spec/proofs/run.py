@@ -149,6 +149,11 @@ class Report:
             ]
         )
 
+    def is_merely_undecided(self) -> bool:
+        """Whether that is all there is to complain about."""
+        verdicts = [proof.verdict for proof in self.proofs] + [each.verdict for each in self.dependences]
+        return verdicts.count(Verdict.UNKNOWN) == len(self.complaints())
+
     def _complaints_about_axioms(self) -> list[str]:
         found = [
             f"{d.obligation}: {d.verdict.value} without {' and '.join(map(repr, d.without))}: {d.reason}"
