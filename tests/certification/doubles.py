@@ -42,3 +42,8 @@ class Changed(ReferenceBackend):
 def without(*names: str) -> tuple[str, ...]:
     """The reference's operations without these."""
     return tuple(name for name in CAPABILITIES.operations if name not in names)
+
+
+def broken() -> Backend:
+    """A pool that leaves touched blocks in the free queue."""
+    return with_mutant("touched_block_stays_queued")

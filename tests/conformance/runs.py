@@ -90,7 +90,7 @@ def run(failures: Sequence[Failure] = (), statuses: dict[str, Status] | None = N
         environment=Environment("CPython 3.11.7", "Linux", 2, (0.5, 0.4, 0.3), {"kvproof": "0.1.0"}),
         stages=(StageRow("random", Status.PASS, {"operations": 5000}, 1.25),),
         clauses=_rows(capabilities, {each.clause for each in failures}, statuses or {}),
-        budgets={"cpu_seconds": 60.0},
+        budgets={"walks": 60},
         non_vacuity={"the pool was full": 12},
         mutation=MutationControl(31, 31, "in this run"),
         honesty=("Tested, not proved.",),

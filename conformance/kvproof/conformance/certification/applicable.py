@@ -29,6 +29,8 @@ def why_not(vector: Trace, capabilities: Capabilities) -> str:
         return f"hashes by {config.hash_algorithm.value} are not claimed"
     if not any(level_of(clause) in capabilities.levels for clause in vector.header.clauses):
         return "its level is not claimed"
+    if Level.ROBUSTNESS not in capabilities.levels and any(step.expect.errors for step in vector.steps):
+        return f"it has something to be refused, and level {Level.ROBUSTNESS} is not claimed"
     names = offered(capabilities)
     for operation in vector.operations:
         if name_of(operation) not in names and not is_of_content(operation, config):

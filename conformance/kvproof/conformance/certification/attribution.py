@@ -53,6 +53,15 @@ NO_CHANGE_OF_THE_POOL = (AddRequest, Append, Truncate, *QUESTIONS)
 
 _REFUSALS = {
     ("allocate", "OutOfBlocks"): "POOL-ALLOC-3",
+    ("allocate", "OutOfRange"): "POOL-ALLOC-3",
+    ("cache_full_blocks", "InvalidBlock"): "REG-FULL-4",
+    ("move", "InvalidBlock"): "POOL-MOVE-3",
+    ("move", "OutOfRange"): "REG-SLOT-1",
+    ("move", "ContentConflict"): "POOL-MOVE-3",
+    ("copy", "InvalidBlock"): "CONTENT-COPY-2",
+    ("write", "OutOfRange"): "CONTENT-WRITE-3",
+    ("add_request", "OutOfRange"): "HASH-TOKEN-1",
+    ("append", "OutOfRange"): "HASH-TOKEN-1",
     ("touch", "NotCached"): "POOL-TOUCH-2",
     ("touch", "AlreadyHeld"): "POOL-HOLDER-1",
     ("attach", "NotCached"): "STEP-ATTACH-1",
@@ -89,11 +98,18 @@ _USUAL_REFUSALS = {
 def _of_missing_refusal(operation: Operation, errors: frozenset[str], config: PoolConfig) -> str:
     name = name_of(operation)
     for error in sorted(errors):
+        if error == "InvalidBlock" and _names_the_null_block(operation):
+            return "POOL-NULL-1"
         if error == "NoOpenStep":
             return "STEP-OPEN-2" if config.commit is CommitMode.STEPS else "STEP-IMMEDIATE-1"
         if (clause := _REFUSALS.get((name, error)) or _USUAL_REFUSALS.get(error)) is not None:
             return clause
     return "ERR-TYPE-1"
+
+
+def _names_the_null_block(operation: Operation) -> bool:
+    named = [getattr(operation, field, None) for field in ("block", "blocks", "src", "dst")]
+    return any(value == NULL_BLOCK or (isinstance(value, tuple) and NULL_BLOCK in value) for value in named)
 
 
 _RESULTS = {

@@ -11,15 +11,28 @@ from kvproof.conformance.mutation.mutant import Mutant
 from kvproof.conformance.mutation.twin import mutated_reference
 from kvproof.conformance.vectors import is_draining, vectors_of
 
-
-def planted() -> list[Mutant]:
-    """The first mutant of each kind of fault."""
-    return list({mutant.fault: mutant for mutant in reversed(MUTANTS)}.values())[::-1]
+PLANTED = (
+    "appended_tokens_are_not_hashed",
+    "keys_are_published_when_scheduled",
+    "null_block_is_queued",
+    "finish_names_a_holder_where_there_are_none",
+    "touch_makes_the_block_the_first_found",
+    "seed_is_not_digested",
+    "full_position_counts_to_the_next_slot",
+    "any_key_passes_for_full",
+    "extra_key_is_hashed_beyond_the_span",
+    "removed_names_no_group",
+    "keys_of_a_block_are_sorted",
+    "events_are_delivered_again",
+    "blocks_in_use_are_not_evicted",
+    "new_queue_is_reversed",
+)
+"""One named mutant of each kind of fault that a trace can show; cost is none of these."""
 
 
 def mutation_control(tell: Callable[[str], None] = lambda text: None) -> MutationControl:
     """Run each planted mutant through the vectors of the clauses that it breaks."""
-    chosen = planted()
+    chosen = [mutant for mutant in MUTANTS if mutant.name in PLANTED]
     missed = []
     for number, mutant in enumerate(chosen):
         tell(f"control: {number} of {len(chosen)} planted faults")

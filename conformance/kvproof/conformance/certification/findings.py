@@ -1,8 +1,8 @@
 """From divergences to failures: what has one cause is one failure, under one clause, with the shortest trace.
 
-Divergences have one cause if the same operation differs in the same places. Which clause that breaks, the vectors say
-best: of the clauses whose vectors diverged so, the one that has most of its vectors among them. Without vectors it is
-what `attribution` makes of what can be seen.
+Divergences have one cause if the same operation differs in the same places. Which clause that breaks is what
+`attribution` makes of what can be seen, unless vectors diverged so and none of them carries this clause: then it is the
+one among theirs that has most of its vectors there.
 """
 
 from __future__ import annotations
@@ -74,22 +74,22 @@ def failures(
     for finding in findings:
         groups.setdefault(cause_of(finding.divergence), Group()).findings.append(finding)
     chosen = sorted(groups.values(), key=lambda group: len(group.shortest.divergence.operations))[:MOST_FAILURES]
-    shown: dict[Cause, Shown] = {}
+    shown: dict[tuple[str, str, tuple[str, ...]], Shown] = {}
     for number, group in enumerate(chosen):
         tell(number, len(chosen))
         small = shrink(backend, capabilities, group.shortest.divergence)
-        shown.setdefault(cause_of(small), Shown(_clause(group, small, vectors_of), group.shortest, small))
+        clause = _clause(group, small, vectors_of)
+        operation, where, _ = cause_of(small)
+        shown.setdefault((clause, operation, where), Shown(clause, group.shortest, small))
     return sorted(shown.values(), key=lambda each: len(each.divergence.operations))
 
 
 def _clause(group: Group, small: Divergence, vectors_of: Counter[str]) -> str:
-    """The clause whose vectors this cause fails most: the score of spectrum-based fault localisation (Ochiai)."""
+    """The guess, or the clause whose vectors this cause fails most: the score of fault localisation, Ochiai."""
     guess = clause_of(small)
     diverged = Counter(clause for finding in group.findings for clause in finding.clauses)
-    if not diverged:
+    if not diverged or guess in diverged:
         return guess
     total = sum(bool(finding.clauses) for finding in group.findings)
     score = {clause: count / sqrt(total * max(count, vectors_of[clause])) for clause, count in diverged.items()}
-    best = max(score.values())
-    leading = [clause for clause in score if score[clause] == best]
-    return guess if guess in leading else min(leading)
+    return min(score, key=lambda clause: (-score[clause], clause))

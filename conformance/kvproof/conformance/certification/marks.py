@@ -145,6 +145,7 @@ _NEEDS = {
     "a shorter key was added to a block": "cache_partial_block",
     "an upgrade dropped one of several keys": "cache_partial_block",
     "several keys were moved at once": "move",
+    "one operation removed and stored": "cache_partial_block",
 }
 """The operation without which a situation cannot be met."""
 

@@ -78,6 +78,8 @@ class Model:
         self.refuses = Level.ROBUSTNESS in capabilities.levels
         self.tells_events = watches and Level.EVENTS in capabilities.levels
         self.takes_events = "take_events" in self._offered
+        self.is_shown = self.shows_all and bool(self._parts)
+        """Whether the backend is asked to show its state after every operation, and its events with it."""
 
     def is_offered(self, operation: Operation) -> bool:
         """Whether the backend has the operation."""
@@ -107,8 +109,7 @@ class Model:
         events: tuple[WireEvent, ...] | None = None
         if self.tells_events:
             events = () if isinstance(operation, TakeEvents) else tuple(map(view_of_event, world.state.pending_events))
-            world.drain()
-        elif not self.takes_events:  # nobody will ask for them
+        if self.tells_events or self.is_shown or not self.takes_events:  # else they wait until an operation takes them
             world.drain()
         return Expected(operation, result, errors, self.glance(), events)
 

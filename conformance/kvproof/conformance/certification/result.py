@@ -168,7 +168,7 @@ class RunFacts(Wire, frozen=True, kw_only=True):
     environment: Environment
     stages: tuple[StageRow, ...]
     clauses: tuple[ClauseRow, ...]
-    budgets: dict[str, float] = field(default_factory=dict)
+    budgets: dict[str, int] = field(default_factory=dict)
     non_vacuity: dict[str, int] = field(default_factory=dict)
     mutation: MutationControl | None = None
     known: tuple[KnownDivergence, ...] | None = None

@@ -1,0 +1,92 @@
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner, Result
+
+from kvproof.conformance.certification import profiles
+from kvproof.conformance.certification.profiles import Profile
+from kvproof.conformance.cli import app
+from kvproof.conformance.commands import certify as command
+
+SHORT = Profile("quick", walks=3, illegal_walks=2, operations=100, exhaustive=False, workloads=False)
+
+BROKEN = "tests.certification.doubles:broken"
+
+
+@pytest.fixture(autouse=True)
+def short(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(profiles.PROFILES, "quick", SHORT)
+
+
+def run(*arguments: str) -> Result:
+    return CliRunner().invoke(app, ["certify", *arguments], env={"COLUMNS": "160", "TERM": "dumb"})
+
+
+def test_a_failure_is_shown_with_its_clause_and_its_trace(tmp_path: Path) -> None:
+    result = run(BROKEN, "--profile", "quick", "--out", str(tmp_path / "out"))
+    assert result.exit_code == 1, result.output
+    assert "POOL-TOUCH-1" in result.output
+    assert "not conformant" in result.output
+    folders = list((tmp_path / "out" / "failures").iterdir())
+    assert folders
+    assert all((folder / "trace.jsonl").exists() for folder in folders)
+    assert "<script" in (tmp_path / "out" / "report.html").read_text()
+
+    again = CliRunner().invoke(app, ["replay", str(folders[0] / "trace.jsonl"), "--target", BROKEN])
+    assert again.exit_code == 1, again.output
+
+
+def test_known_divergences_are_read_before_anything_is_run(tmp_path: Path) -> None:
+    result = run("reference", "--known", str(tmp_path / "none.toml"))
+    assert result.exit_code == 2
+    assert "none.toml cannot be read" in result.output
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code", "says"),
+    [
+        (["nobody"], 2, "no backend 'nobody'"),
+        (["no.such.module:make"], 2, "no module"),
+        (["exec:false"], 3, "exit code 1"),
+        (["reference", "--profile", "quik"], 2, "quick, standard, deep"),
+        (["reference", "--profile", "quick", "--seed", "-1"], 2, "seed"),
+    ],
+)
+def test_what_cannot_be_run_is_said_with_the_right_exit_code(arguments: list[str], code: int, says: str) -> None:
+    result = run(*arguments)
+    assert result.exit_code == code, result.output
+    assert says in result.output
+
+
+def test_a_folder_that_exists_is_not_overwritten(tmp_path: Path) -> None:
+    (tmp_path / "mine").write_text("")
+    result = run("reference", "--profile", "quick", "--out", str(tmp_path))
+    assert result.exit_code == 2
+    assert "exists already" in result.output
+
+
+def test_an_interrupted_run_leaves_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def interrupt(*arguments: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(command, "examine", interrupt)
+    result = run("reference", "--profile", "quick", "--out", str(tmp_path / "out"))
+    assert result.exit_code == 4
+    assert "interrupted" in result.output
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_certificate_can_be_verified_and_an_edited_one_not(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(profiles.PROFILES, "quick", profiles.QUICK)
+    out = tmp_path / "out"
+    result = run("reference", "--profile", "quick", "--out", str(out))
+    assert result.exit_code == 0, result.output
+    certificate = json.loads((out / "certificate.json").read_text())
+    assert certificate["run"]["seed"] == 1
+    verify = ["verify-certificate", str(out)]
+    assert CliRunner().invoke(app, verify).exit_code == 0
+    (out / "report.html").write_text("nothing")
+    assert CliRunner().invoke(app, verify).exit_code != 0
