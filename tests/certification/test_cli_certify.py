@@ -8,10 +8,22 @@ from typer.testing import CliRunner, Result
 
 from kvproof.conformance.certification import profiles
 from kvproof.conformance.certification.profiles import Profile
+from kvproof.conformance.certification.trace import read_file, trace_of, write
 from kvproof.conformance.cli import app
 from kvproof.conformance.commands import certify as command
+from kvproof.conformance.operations import Allocate, CachePartialBlock, Evict, Free, KeyRef, Operation, Touch, Write
+from kvproof.conformance.scope import Scope
 
 SHORT = Profile("quick", walks=3, illegal_walks=2, operations=100, exhaustive=False, workloads=False)
+
+SCOPE = Scope(2, ("a", "aa"), 1)
+
+LIFE = (
+    Write("r1", 1, 2, 0),
+    CachePartialBlock("r1", 1, 2, 0),
+    Free("r1", (1,)),
+    Touch("r1", 1, KeyRef("r1", 0, 2)),
+)
 
 BROKEN = "tests.certification.doubles:broken"
 
@@ -37,6 +49,22 @@ def test_a_failure_is_shown_with_its_clause_and_its_trace(tmp_path: Path) -> Non
 
     again = CliRunner().invoke(app, ["replay", str(folders[0] / "trace.jsonl"), "--target", BROKEN])
     assert again.exit_code == 1, again.output
+
+
+def test_a_trace_is_made_short(tmp_path: Path) -> None:
+    long: list[Operation] = [*SCOPE.arrivals, Allocate("r1", 1), Evict((1,)), *LIFE, Allocate("r1", 1)]
+    (tmp_path / "long.jsonl").write_text(write(trace_of(SCOPE.config, long)))
+    arguments = ["shrink", str(tmp_path / "long.jsonl"), "--target"]
+    result = CliRunner().invoke(app, [*arguments, BROKEN, "--out", str(tmp_path / "short.jsonl")])
+    assert result.exit_code == 0, result.output
+    assert "POOL-TOUCH-1" in result.output
+    short = read_file(tmp_path / "short.jsonl")
+    assert len(short.steps) < len(long)
+    assert CliRunner().invoke(app, ["replay", str(tmp_path / "short.jsonl"), "--target", BROKEN]).exit_code == 1
+
+    assert CliRunner().invoke(app, [*arguments, "reference"]).exit_code == 4
+    assert CliRunner().invoke(app, [*arguments, "nobody"]).exit_code == 2
+    assert CliRunner().invoke(app, ["shrink", str(tmp_path / "none"), "--target", "reference"]).exit_code == 2
 
 
 def test_known_divergences_are_read_before_anything_is_run(tmp_path: Path) -> None:

@@ -17,6 +17,7 @@ from kvproof.conformance.commands.mutants import mutants
 from kvproof.conformance.commands.new_adapter import new_adapter
 from kvproof.conformance.commands.prove import prove
 from kvproof.conformance.commands.replay import replay
+from kvproof.conformance.commands.shrink import shrink
 from kvproof.conformance.commands.spec import spec
 from kvproof.conformance.commands.tie import tie
 from kvproof.conformance.commands.verify_certificate import verify_certificate
@@ -63,3 +64,4 @@ app.command("list")(list_names)
 app.command()(verify_certificate)
 app.command("new-adapter")(new_adapter)
 app.command()(replay)
+app.command()(shrink)

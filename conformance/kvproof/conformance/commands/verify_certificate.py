@@ -8,6 +8,8 @@ from typing import Annotated
 import typer
 from rich.console import Console
 
+from kvproof.conformance.backends.interface import AdapterError
+from kvproof.conformance.backends.targets import TargetError, open_subject
 from kvproof.conformance.certification import certificate as certificates
 from kvproof.conformance.certification.verdict import ExitCode
 from kvproof.conformance.terminal import say
@@ -15,6 +17,7 @@ from kvproof.conformance.terminal import say
 
 def verify_certificate(
     folder: Annotated[Path, typer.Argument(metavar="DIR", help="The folder that `kvproof certify --out` wrote.")],
+    target: Annotated[str | None, typer.Option(help="Run the trace of each failure again, on this backend.")] = None,
 ) -> None:
     """Check a certificate: every digest, every count, and that its conclusions follow from its rows.
 
@@ -24,15 +27,17 @@ def verify_certificate(
     Exit code 0: whole, and about the files that are here. 1: something was cut, edited or changed. 2: there is no
     certificate. 4: whole, but something could not be checked here.
 
-    Example:
+    Examples:
 
       kvproof verify-certificate out
+
+      kvproof verify-certificate out --target exec:./my_pool
     """
     if not (folder / certificates.CERTIFICATE_FILE).is_file():
         typer.echo(f"kvproof verify-certificate: there is no {folder / certificates.CERTIFICATE_FILE}", err=True)
         raise typer.Exit(ExitCode.USAGE)
     console = Console()
-    found = certificates.verify_certificate(folder)
+    found = _verified(folder, target)
     for problem in found.problems:
         say(console, problem, "red")
     for text in found.unchecked:
@@ -46,3 +51,20 @@ def verify_certificate(
     say(console, f"{outcome}, says kvproof {run.suite_version}", "bold yellow" if found.unchecked else "bold green")
     if found.unchecked:
         raise typer.Exit(ExitCode.INCONCLUSIVE)
+
+
+def _verified(folder: Path, target: str | None) -> certificates.Verification:
+    if target is None:
+        return certificates.verify_certificate(folder)
+    try:
+        backend = open_subject(target)
+        try:
+            return certificates.verify_certificate(folder, backend)
+        finally:
+            backend.close()
+    except TargetError as error:
+        typer.echo(f"kvproof verify-certificate: {error}", err=True)
+        raise typer.Exit(ExitCode.USAGE) from None
+    except AdapterError as error:
+        typer.echo(f"kvproof verify-certificate: the adapter failed: {error}", err=True)
+        raise typer.Exit(ExitCode.ADAPTER_ERROR) from None
