@@ -29,6 +29,13 @@ test: lint docs ## Check everything: style, types, documentation, tests
 	@echo "== pytest"
 	@$(BIN)/python -m pytest -n auto
 
+CERTIFICATE := build/certificate
+
+.PHONY: certify
+certify: setup ## Certify the reference on vectors, tiny pools, real traces and random walks; the certificate is in build/certificate
+	@rm -rf $(CERTIFICATE)
+	@$(BIN)/kvproof certify reference --out $(CERTIFICATE)
+
 .PHONY: lint
 lint: setup ## Check style (ruff) and types (mypy)
 	@echo "== ruff"
@@ -46,7 +53,11 @@ docs-serve: setup ## Serve the documentation on this machine, rebuilt at every c
 	@$(BIN)/mkdocs serve
 
 .PHONY: evidence
-evidence: setup ## Regenerate what is made from the sources: the evidence of each clause, the seed page
+evidence: setup ## Regenerate what is made from the sources: evidence of each clause, theorems, schemas, vectors, the seed page
+	@$(BIN)/python -m kvproof.spec.machine.theorems > docs/verified-properties.md
+	@$(BIN)/python -m kvproof.conformance.backends.schema docs/protocol.schema.json
+	@$(BIN)/python -m kvproof.conformance.certification.certificate docs/certificate.schema.json
+	@$(BIN)/python -m kvproof.conformance.vectors.generate
 	@$(BIN)/python -c "from pathlib import Path; from kvproof.conformance.evidence import write; write(Path())"
 	@$(BIN)/python tools/seeds_page.py
 
