@@ -45,7 +45,7 @@ def expecting(number: int, **expect: object) -> list[dict[str, object]]:
 
 
 def use(monkeypatch: pytest.MonkeyPatch, backend: type[ReferenceBackend]) -> None:
-    monkeypatch.setattr(command, "open_backend", lambda target: backend())
+    monkeypatch.setattr(command, "open_subject", lambda target: backend())
 
 
 # Traces
@@ -231,7 +231,7 @@ def test_a_target_that_is_no_backend_ends_with_2(tmp_path: Path, monkeypatch: py
     def refuse(target: str) -> None:
         raise TargetError(f"there is no backend {target!r}")
 
-    monkeypatch.setattr(command, "open_backend", refuse)
+    monkeypatch.setattr(command, "open_subject", refuse)
     result = run(app, ["replay", a_trace(tmp_path), "--target", "nobody"])
     assert result.exit_code == 2
     assert "there is no backend 'nobody'" in result.stderr

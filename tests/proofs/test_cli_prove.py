@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import json
 import re
+import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -123,10 +124,12 @@ def test_a_theorem_without_a_mutant_ends_with_1(run: Run, monkeypatch: pytest.Mo
 
 
 def test_without_z3_it_ends_with_3_and_one_line(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(command, "find_spec", lambda name: None)
+    monkeypatch.setitem(sys.modules, "z3", None)
     result = run()
     assert result.exit_code == 3
-    assert result.stderr == "kvproof prove: z3 is not installed; remedy: pip install 'kvproof[proofs]'\n"
+    assert result.stderr.startswith("kvproof prove: z3 cannot be used (")
+    assert result.stderr.endswith("; remedy: pip install 'kvproof[proofs]'\n")
+    assert result.stderr.count("\n") == 1
     assert result.stdout == ""
 
 

@@ -23,6 +23,7 @@ from kvproof.conformance.backends.wire import (
     Step,
     StoredEvent,
     WireEvent,
+    as_events,
 )
 from kvproof.conformance.operations import AddRequest, Append, FullKey, Hashes, Operation, TakeEvents, Truncate
 from kvproof.conformance.world import World
@@ -139,7 +140,8 @@ class Names:
             case FullKey(), [group, str(name)]:
                 return [group, self.digest(name)]
             case TakeEvents(), list() | tuple():
-                return [self._event(event) for event in result]
+                events = as_events(result)
+                return [self._event(event) for event in events] if isinstance(events, list) else result
         return result
 
     def _observation(self, seen: Observation) -> Observation:

@@ -46,6 +46,14 @@ class ClearedEvent(Wire, frozen=True, tag_field="event", tag="cleared"):
 WireEvent = StoredEvent | RemovedEvent | ClearedEvent
 
 
+def as_events(result: object) -> object:
+    """What `take_events` answered as events, also where JSON brought it; as it is if it is no list of events."""
+    try:
+        return msgspec.convert(result, list[WireEvent])
+    except msgspec.ValidationError:
+        return result
+
+
 class Entry(Wire, frozen=True):
     """A key of a block; `ahead` counts the commits until it is servable, `owner` reserved it if it is reserved."""
 

@@ -6,10 +6,10 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 
 from kvproof.conformance.backends.interface import AdapterError, Backend, Capabilities
-from kvproof.conformance.backends.wire import PARTS, Hit, Observation, Step
+from kvproof.conformance.backends.wire import PARTS, Hit, Observation, Step, as_events
 from kvproof.conformance.certification.events_apart import with_drains, without_drains
 from kvproof.conformance.certification.model import Expected, Model
-from kvproof.conformance.operations import Lookup, Operation
+from kvproof.conformance.operations import Lookup, Operation, TakeEvents
 from kvproof.spec.vocabulary import PoolConfig
 
 BATCH = 64
@@ -130,6 +130,9 @@ def compare(expected: Expected, step: Step, observes: bool) -> tuple[Difference,
             found.append(Difference("answer", " or ".join(sorted(expected.errors)), answer.error or answer.result))
     elif answer.error is not None:
         found.append(Difference("answer", expected.result, f"{answer.error}: {answer.message}"))
+    elif isinstance(expected.operation, TakeEvents):
+        if as_events(answer.result) != as_events(expected.result):
+            found.append(Difference("answer", expected.result, answer.result))
     elif _plain(answer.result) != _plain(expected.result):
         found.append(Difference("answer", expected.result, answer.result))
     if expected.events is not None and step.events != expected.events:

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 import msgspec
 
-from kvproof.conformance.backends.interface import Capabilities, Level
 from kvproof.conformance.backends.reference import CAPABILITIES
-from kvproof.conformance.backends.wire import Answer, Step
+from kvproof.conformance.backends.views import view
+from kvproof.conformance.backends.wire import PARTS, Answer, Step
 from kvproof.conformance.certification.lockstep import compare
 from kvproof.conformance.certification.model import Expected, Model
 from kvproof.conformance.certification.trace import TRACE_VERSION, Expect, Header, Trace, TraceStep
@@ -29,7 +30,7 @@ class Rejected(Exception):
 def drained_vector(tape: Tape, name: str, clauses: tuple[str, ...]) -> Trace:
     """The vector in which events are drained after every operation; raises `Rejected`."""
     said = [each for each in tape.said if not isinstance(each.operation, TakeEvents)]
-    expected = _expectations(tape, said or [Said(Lookup(()), [])], CAPABILITIES)
+    expected = _expectations(tape, said or [Said(Lookup(()), [])], drains=True)
     last = len(expected) - 1
     steps = tuple(_step(each, bool(each.errors) or number == last) for number, each in enumerate(expected))
     return Trace(Header(TRACE_VERSION, tape.config, name, clauses), steps)
@@ -39,15 +40,14 @@ def draining_vector(tape: Tape, name: str, clauses: tuple[str, ...]) -> Trace:
     """The vector in which only `take_events` drains; it shows events and results alone. Raises `Rejected`."""
     if not any(isinstance(each.operation, TakeEvents) for each in tape.said):
         raise Rejected("nothing is drained")
-    silent = msgspec.structs.replace(CAPABILITIES, levels=(Level.POOL,))
-    steps = tuple(_step(each, False) for each in _expectations(tape, tape.said, silent))
+    steps = tuple(_step(each, False) for each in _expectations(tape, tape.said, drains=False))
     return Trace(Header(TRACE_VERSION, tape.config, name, clauses), steps)
 
 
-def _expectations(tape: Tape, said: Sequence[Said], capabilities: Capabilities) -> list[Expected]:
+def _expectations(tape: Tape, said: Sequence[Said], drains: bool) -> list[Expected]:
     if tape.trouble:
         raise Rejected(tape.trouble)
-    model = Model(tape.config, capabilities)
+    model = Model(tape.config, CAPABILITIES, watches=drains)
     expected: list[Expected] = []
     for each in said:
         if model.is_undefined(each.operation):
@@ -55,8 +55,9 @@ def _expectations(tape: Tape, said: Sequence[Said], capabilities: Capabilities) 
                 raise Rejected("what the specification leaves undefined")
             break
         expected.append(model.expect(each.operation))
+        whole = replace(expected[-1], seen=view(model.world.whole_state(), PARTS))
         step = Step(Answer(each.result, each.error), each.seen, expected[-1].events)
-        if compare(expected[-1], step, observes=each.seen is not None):
+        if compare(whole, step, observes=each.seen is not None):
             raise Rejected("the pool was changed behind its back")
     return expected
 
