@@ -52,10 +52,8 @@ def test_a_failure_says_what_differs_and_how_to_replay_it() -> None:
     (outcome,) = case(runs.run([runs.failure()]), runs.FAILING)
     assert outcome.get("message") == "free(blocks [1], holder r1)"
     assert outcome.text is not None
-    assert (
-        "free_queue, expected:\n[2 3 1]\nfree_queue, got:\n[1 2 3]\nkvproof replay failures/POOL-FREE-3.free.free_queue/trace.jsonl --target doubles:frees"
-        in outcome.text
-    )
+    assert "free_queue, expected:\n[2 3 1]\nfree_queue, got:\n[1 2 3]\nkvproof replay failures/" in outcome.text
+    assert "trace.jsonl --target doubles:frees" in outcome.text
 
 
 def test_the_counts_are_those_of_the_cases() -> None:
