@@ -31,8 +31,14 @@ def pytest_collection_modifyitems(session: pytest.Session, items: list[pytest.It
     target = session.config.getoption("--kvproof")
     if target is None:
         return
+    from kvproof.conformance.backends.interface import AdapterError
+    from kvproof.conformance.backends.targets import TargetError, open_subject
     from kvproof.spec.clauses import clauses
 
+    try:
+        open_subject(target).close()
+    except (TargetError, AdapterError) as error:
+        raise pytest.UsageError(f"--kvproof {target}: {error}") from None
     certification = Certification(
         target, session.config.getoption("--kvproof-profile"), session.config.getoption("--kvproof-seed")
     )

@@ -11,6 +11,7 @@ from importlib.metadata import entry_points
 from typing import cast
 
 from kvproof.conformance.backends.claims import check_claims
+from kvproof.conformance.backends.guarded import GuardedBackend
 from kvproof.conformance.backends.interface import OWN_HASHES, AdapterError, Backend
 from kvproof.conformance.backends.names import NamedBackend
 from kvproof.conformance.backends.process import ProcessBackend
@@ -52,6 +53,8 @@ def open_subject(target: str) -> Backend:
     Raises `TargetError` or `AdapterError`.
     """
     backend = open_backend(target)
+    if not isinstance(backend, ProcessBackend):  # which is held to it by its protocol
+        backend = GuardedBackend(backend)
     _, claimed = backend.identify()
     check_claims(claimed)
     return NamedBackend(backend) if OWN_HASHES in claimed.hashes else backend
@@ -95,7 +98,7 @@ def _made(target: str) -> Backend:
         backend = factory()
     except AdapterError:
         raise
-    except Exception as error:
+    except (Exception, SystemExit) as error:
         raise TargetError(f"{target}() failed: {type(error).__name__}: {error}") from error
     if missing := [name for name in METHODS if not callable(getattr(backend, name, None))]:
         raise TargetError(
@@ -118,7 +121,7 @@ def _module(name: str) -> object:
                 f"there is no module {error.name!r}, neither installed nor in {here}; install it, or go to its folder"
             ) from error
         raise TargetError(f"the module {name!r} needs {error.name!r}, which is not installed") from error
-    except Exception as error:  # whatever a stranger's module does when it is imported
+    except (Exception, SystemExit) as error:  # whatever a stranger's module does when it is imported
         raise TargetError(f"the module {name!r} cannot be imported: {type(error).__name__}: {error}") from error
 
 

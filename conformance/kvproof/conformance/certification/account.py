@@ -22,6 +22,7 @@ from kvproof.conformance.certification.result import (
     KnownDivergence,
     MutationControl,
     Run,
+    StageRow,
     Status,
 )
 from kvproof.conformance.vectors.not_shown import NOT_SHOWN
@@ -63,6 +64,7 @@ def run_of(
         non_vacuity={name: done.met[name] for name in reachable(done.capabilities)},
         mutation=control,
         known=None if known is None else tuple(known),
+        unfinished="; ".join(f"stage {row.name}: {row.reason}" for row in done.stages if _broke_off(row)),
         honesty=(*HONESTY, *_not_shown(done.capabilities)),
         failures=tuple(
             failure_of(
@@ -76,6 +78,11 @@ def run_of(
             for shown in done.shown
         ),
     )
+
+
+def _broke_off(row: StageRow) -> bool:
+    """Whether a stage did not do all that it was to do; what it would have found is not known."""
+    return row.status is Status.FAIL and bool(row.reason)
 
 
 def _row(clause: Clause, done: Examination, failed: bool) -> ClauseRow:

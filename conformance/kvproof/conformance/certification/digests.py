@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import hashlib
+import os
+import sys
 from collections.abc import Iterator
 from importlib.util import find_spec
 from pathlib import Path
@@ -53,6 +55,9 @@ def _files(name: str) -> Iterator[tuple[str, Path]]:
 
 def _module(name: str) -> tuple[list[Path], Path | None]:
     """The folders of a package, or the file of a module that is none."""
+    here = os.getcwd()
+    if here not in sys.path:  # as `python -m` has it, where the backend's own process finds its modules
+        sys.path.insert(0, here)
     try:
         spec = find_spec(name)
     except (ImportError, ValueError):

@@ -8,12 +8,13 @@ one among theirs that has most of its vectors there.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from math import sqrt
 
-from kvproof.conformance.backends.interface import Backend, Capabilities
+from kvproof.conformance.backends.interface import Backend, Capabilities, Level
 from kvproof.conformance.certification.attribution import clause_of
+from kvproof.conformance.certification.levels import level_of
 from kvproof.conformance.certification.lockstep import Divergence
 from kvproof.conformance.certification.shrink import shrink
 from kvproof.conformance.operations import name_of
@@ -78,17 +79,18 @@ def failures(
     for number, group in enumerate(chosen):
         tell(number, len(chosen))
         small = shrink(backend, capabilities, group.shortest.divergence)
-        clause = _clause(group, small, vectors_of)
+        clause = _clause(group, small, vectors_of, capabilities.levels)
         operation, where, _ = cause_of(small)
         shown.setdefault((clause, operation, where), Shown(clause, group.shortest, small))
     return sorted(shown.values(), key=lambda each: len(each.divergence.operations))
 
 
-def _clause(group: Group, small: Divergence, vectors_of: Counter[str]) -> str:
+def _clause(group: Group, small: Divergence, vectors_of: Counter[str], claimed: Sequence[Level]) -> str:
     """The guess, or the clause whose vectors this cause fails most: the score of fault localisation, Ochiai."""
     guess = clause_of(small)
-    diverged = Counter(clause for finding in group.findings for clause in finding.clauses)
-    if not diverged or guess in diverged:
+    named = [clause for finding in group.findings for clause in finding.clauses]
+    diverged = Counter(clause for clause in named if level_of(clause) in claimed)
+    if not diverged or (guess in diverged and level_of(guess) in claimed):
         return guess
     total = sum(bool(finding.clauses) for finding in group.findings)
     score = {clause: count / sqrt(total * max(count, vectors_of[clause])) for clause, count in diverged.items()}

@@ -14,6 +14,7 @@ from rich.table import Table
 from kvproof.conformance.backends.interface import AdapterError, Backend
 from kvproof.conformance.backends.targets import TargetError, open_subject
 from kvproof.conformance.certification.expectations import expectations, unmet_expectation
+from kvproof.conformance.certification.failure import TRACE_FILE
 from kvproof.conformance.certification.lockstep import BATCH, Lockstep
 from kvproof.conformance.certification.trace import Trace, TraceError, read_file
 from kvproof.conformance.tell_divergence import say_differences, say_divergence
@@ -98,7 +99,9 @@ def _read(name: str) -> Trace | Workload:
         hint = did_you_mean(name, shipped(), f"shipped workloads are {', '.join(shipped())}")
         raise _UsageError(f"there is no file {name}; {hint}")
     if file.is_dir():
-        raise _UsageError(f"{name} is a folder; name a file in it")
+        if (file / TRACE_FILE).is_file():
+            return read_file(file / TRACE_FILE)
+        raise _UsageError(f"{name} is a folder, and not that of a failure; name a file in it")
     try:
         with file.open("rb") as opened:
             packed = opened.read(len(GZIP)) == GZIP
@@ -131,7 +134,10 @@ def _replay_trace(console: Console, trace: Trace, backend: Backend) -> bool:
         return False
     compared = sum(map(lockstep.model.is_offered, lockstep.operations))
     if left_out := len(operations) - compared:
-        say(console, f"{left_out:,} operations were left out: the backend does not offer them, or they are undefined.")
+        say(
+            console,
+            f"{left_out:,} operations were left out: undefined, not offered, or to be refused without level R.",
+        )
     say(
         console,
         f"No difference: {compared:,} operations compared; expectations that hold: {expectations(trace):,}.",

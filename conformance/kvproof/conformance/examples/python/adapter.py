@@ -41,7 +41,6 @@ from kvproof.spec.errors import (
     NotReferenced,
     OutOfBlocks,
     OutOfRange,
-    PoolError,
     StillReferenced,
 )
 from kvproof.spec.vocabulary import NULL_BLOCK, PoolConfig
@@ -74,7 +73,9 @@ class Adapter:
     def _answer(self, operation: Operation) -> Answer:
         try:
             return Answer(self._apply(operation))
-        except PoolError as error:
+        except AdapterError:
+            raise
+        except Exception as error:  # a refusal; or a crash, which is an answer too, and a wrong one
             return Answer(error=type(error).__name__, message=str(error))
 
     def _apply(self, operation: Operation) -> object:
