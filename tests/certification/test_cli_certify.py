@@ -81,6 +81,7 @@ def test_known_divergences_are_read_before_anything_is_run(tmp_path: Path) -> No
         (["exec:false"], 3, "exit code 1"),
         (["reference", "--profile", "quik"], 2, "quick, standard, deep"),
         (["reference", "--profile", "quick", "--seed", "-1"], 2, "seed"),
+        (["reference", "--profile", "quick", "--budget", "3"], 2, "--budget is for --profile deep"),
     ],
 )
 def test_what_cannot_be_run_is_said_with_the_right_exit_code(arguments: list[str], code: int, says: str) -> None:

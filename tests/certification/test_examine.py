@@ -2,6 +2,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 
 import msgspec
@@ -18,8 +19,8 @@ from kvproof.conformance.certification.examine import Examination, examine
 from kvproof.conformance.certification.findings import MOST_FAILURES
 from kvproof.conformance.certification.known import KnownError, read_known
 from kvproof.conformance.certification.profiles import DEEP, QUICK, Profile
-from kvproof.conformance.certification.result import Run, Status
-from kvproof.conformance.certification.verdict import ExitCode, exit_code, incoherences
+from kvproof.conformance.certification.result import KnownDivergence, Run, Status
+from kvproof.conformance.certification.verdict import ExitCode, exit_code, incoherences, new_failures
 from kvproof.conformance.mutation.catalogue import MUTANTS
 from kvproof.conformance.mutation.mutant import FAULT_KINDS, NOT_OF_THE_POOL
 from kvproof.conformance.operations import Allocate, Operation
@@ -170,13 +171,22 @@ def test_what_is_known_is_nothing_new_and_still_fails(tmp_path: Path) -> None:
     (tmp_path / "known.toml").write_text(KNOWN)
     known = read_known(tmp_path / "known.toml")
     broken = examined(with_mutant("freed_keyless_blocks_go_last"))
-    only = msgspec.structs.replace  # the clause fails alone, so the run ends well
     run = run_of(broken, "double", SHORT, 1, (), known=known)
-    new = {row.clause for row in run.clauses if row.status is Status.FAIL} - {"POOL-FREE-2"}
-    assert "POOL-FREE-2" in {row.clause for row in run.clauses if row.status is Status.FAIL}
-    everything = [only(known[0], clause=clause) for clause in ("POOL-FREE-2", *sorted(new))]
-    assert exit_code(only(run, known=tuple(everything))) in (ExitCode.CONFORMANT, ExitCode.INCONCLUSIVE)
-    assert exit_code(only(run, known=())) is ExitCode.NOT_CONFORMANT
+    fails = [row.clause for row in run.clauses if row.status is Status.FAIL]
+    assert "POOL-FREE-2" in fails
+    assert new_failures(run) == [clause for clause in fails if clause != "POOL-FREE-2"]
+    everything = tuple(msgspec.structs.replace(known[0], clause=clause) for clause in fails)
+    assert new_failures(msgspec.structs.replace(run, known=everything)) == []
+    assert exit_code(msgspec.structs.replace(run, known=())) is ExitCode.NOT_CONFORMANT
+
+
+def test_a_stage_that_ended_early_leaves_the_run_inconclusive_whatever_is_known() -> None:
+    broken = examined(with_mutant("freed_keyless_blocks_go_last"), replace(SHORT, walks=60))
+    run = run_of(broken, "double", SHORT, 1, ())
+    fails = [row.clause for row in run.clauses if row.status is Status.FAIL]
+    known = tuple(KnownDivergence(clause, "it is known") for clause in fails)
+    assert run.unfinished == "stage random: it ended early, after 20 divergences"
+    assert exit_code(msgspec.structs.replace(run, known=known)) is ExitCode.INCONCLUSIVE
 
 
 @pytest.mark.parametrize(

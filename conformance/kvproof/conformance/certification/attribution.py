@@ -10,6 +10,7 @@ from collections import Counter
 from itertools import zip_longest
 
 from kvproof.conformance.attempts import QUESTIONS
+from kvproof.conformance.backends.names import HASH_CONFLICT
 from kvproof.conformance.backends.wire import Observation, RemovedEvent, StoredEvent, WireEvent
 from kvproof.conformance.certification.lockstep import Difference, Divergence
 from kvproof.conformance.operations import (
@@ -33,6 +34,8 @@ def clause_of(found: Divergence) -> str:
     """The clause that the backend breaks."""
     first = min(found.differences, key=lambda difference: IN_ORDER.index(difference.what))
     operation = found.operations[-1]
+    if first.what == "answer" and str(first.got).startswith(HASH_CONFLICT):
+        return "HASH-EXTRA-1" if getattr(operation, "extra_keys", ()) else "HASH-CHAIN-1"
     if first.what == "answer":
         if found.expected.errors:
             return _of_missing_refusal(operation, found.expected.errors, found.config)

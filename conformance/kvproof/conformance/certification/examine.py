@@ -124,7 +124,7 @@ class _Examiner:
         done, name = self._done, outcome.name
         counts = {"pools": outcome.pools, "operations": outcome.operations.total(), "refusals": outcome.refusals}
         status = Status.FAIL if outcome.divergences else Status.PASS
-        broke_off = f"it ended early, after {len(outcome.divergences)} divergences" if outcome.is_enough else ""
+        broke_off = f"it ended early, after {len(outcome.divergences)} divergences" if outcome.broke_off else ""
         done.stages.append(StageRow(name, status, counts, round(seconds, 1), broke_off))
         done.operations[name] = outcome.operations
         done.met += outcome.met

@@ -26,7 +26,7 @@ class Profile:
 
 QUICK = Profile("quick", walks=60, illegal_walks=40, operations=400, exhaustive=False, workloads=False)
 STANDARD = Profile("standard", walks=800, illegal_walks=400, operations=400, exhaustive=True, workloads=True)
-DEEP = Profile("deep", walks=800, illegal_walks=400, operations=400, exhaustive=True, workloads=True)
+DEEP = replace(STANDARD, name="deep")
 
 PROFILES = {profile.name: profile for profile in (QUICK, STANDARD, DEEP)}
 """By name; `deep` takes a budget, which multiplies what is random."""

@@ -35,6 +35,8 @@ class Outcome:
     refusals: int = 0
     met: Counter[str] = field(default_factory=Counter)
     divergences: list[Divergence] = field(default_factory=list)
+    broke_off: bool = False
+    """Whether it ended before all was done, as enough was found."""
 
     def add(self, lockstep: Lockstep) -> None:
         """Count what was run on one pool."""
@@ -88,6 +90,7 @@ def random_walks(subject: Subject, seed: int, walks: int, operations: int, tell:
         _run(lockstep, islice(_draws(lockstep, random), operations), done)
         tell(done)
         if done.is_enough:
+            done.broke_off = True
             break
     return done
 
@@ -101,6 +104,7 @@ def near_misses(subject: Subject, seed: int, walks: int, operations: int, tell: 
         _run(lockstep, islice(_spoiled(lockstep, random), operations), done)
         tell(done)
         if done.is_enough:
+            done.broke_off = True
             break
     return done
 
@@ -115,6 +119,7 @@ def exhaustive(subject: Subject, tell: Tell) -> Outcome:
                 _run(subject.beside_the_reference(scope.config), [*scope.arrivals, *path, *last], done)
             tell(done)
             if done.is_enough:
+                done.broke_off = True
                 return done
     return done
 

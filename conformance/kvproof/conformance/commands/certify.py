@@ -17,11 +17,13 @@ from kvproof.conformance.certification.digests import driven_files
 from kvproof.conformance.certification.examine import examine
 from kvproof.conformance.certification.known import KnownError, read_known
 from kvproof.conformance.certification.output import OutputError, check_output, write_output
-from kvproof.conformance.certification.profiles import PROFILES, QUICK, STANDARD, Profile
+from kvproof.conformance.certification.profiles import DEEP, PROFILES, QUICK, STANDARD, Profile
 from kvproof.conformance.certification.result import KnownDivergence, Run
 from kvproof.conformance.certification.show import show_run
 from kvproof.conformance.certification.verdict import ExitCode, exit_code, no_certificate
 from kvproof.conformance.terminal import say
+
+BUDGET = 10
 
 
 def _profile(name: str) -> str:
@@ -37,7 +39,9 @@ def certify(
     profile: Annotated[
         str, typer.Option(help=f"How much is done: {', '.join(PROFILES)}.", callback=_profile)
     ] = STANDARD.name,
-    budget: Annotated[int, typer.Option(min=1, help="Multiplies what is random, with --profile deep.")] = 10,
+    budget: Annotated[
+        int | None, typer.Option(min=1, help="Multiplies what is random in --profile deep.", show_default="10")
+    ] = None,
     seed: Annotated[int, typer.Option(min=0, help="Decides everything that is random.")] = 1,
     out: Annotated[
         Path | None, typer.Option(metavar="DIR", help="Write certificate, report and failures here.")
@@ -62,9 +66,9 @@ def certify(
       kvproof certify my_engine.adapter:make --known divergences.toml
     """
     console = Console()
-    chosen = PROFILES[profile]
-    if chosen.name not in (QUICK.name, STANDARD.name):
-        chosen = chosen.times(budget)
+    if budget is not None and profile != DEEP.name:
+        raise typer.BadParameter(f"--budget is for --profile {DEEP.name}; the others have one of their own")
+    chosen = PROFILES[profile].times(budget or BUDGET) if profile == DEEP.name else PROFILES[profile]
     try:
         listed = None if known is None else read_known(known)
         if out is not None:
