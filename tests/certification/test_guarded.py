@@ -67,5 +67,5 @@ def test_what_has_to_be_refused_is_not_sent_to_a_backend_that_does_not_claim_to(
     backend = Changed(levels=(Level.POOL,))
     lockstep = Lockstep(backend, backend.identify()[1], CONFIG)
     lockstep.run([AddRequest("r1", (1, 2)), Free("r1", (1,)), Allocate("r1", 9), Allocate("r1", 1)])
-    assert lockstep.operations == [AddRequest("r1", (1, 2)), Allocate("r1", 1)]
+    assert lockstep.operations == [AddRequest("r1", (1, 2)), Allocate("r1", 1, took=(1,))]
     assert lockstep.divergence is None

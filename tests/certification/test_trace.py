@@ -1,10 +1,12 @@
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import pytest
 
 from kvproof.conformance.backends.wire import Observation, RemovedEvent
+from kvproof.conformance.certification.expectations import expectations, unmet_expectation
 from kvproof.conformance.certification.trace import (
     Expect,
     Trace,
@@ -86,3 +88,14 @@ def test_a_file_that_cannot_be_read_is_said_so(tmp_path: Path) -> None:
     (tmp_path / "latin.jsonl").write_bytes(b"\xe9")
     with pytest.raises(TraceError, match="UTF-8"):
         read_file(tmp_path / "latin.jsonl")
+
+
+def test_the_trace_of_the_page_says_what_is_so() -> None:
+    page = (Path(__file__).parents[2] / "docs" / "traces.md").read_text(encoding="utf-8")
+    [example] = re.findall(r"```json\n(.*?)```", page, re.DOTALL)
+    trace = read(example)
+    assert len(trace.steps) == 6
+    assert expectations(trace) == 3
+    assert unmet_expectation(trace) is None
+    assert unmet_expectation(read(example.replace('[1]}}\n{"op": "write', '[2]}}\n{"op": "write'))) is not None
+    assert set(re.findall(r"^\| `(\w+)`", page, re.MULTILINE)) == set(Expect.__struct_fields__)

@@ -6,8 +6,8 @@ from collections.abc import Iterator, Sequence
 from typing import overload
 
 from kvproof.conformance.operations import Operation, TakeEvents
-from kvproof.conformance.world import World
-from kvproof.reference import BlockPool, EventMirror, Ghost, PoolState
+from kvproof.conformance.world import DirectedPool, World
+from kvproof.reference import EventMirror, Ghost, PoolState
 from kvproof.reference.observation import BlockState, StepState
 from kvproof.spec.events import Event
 from kvproof.spec.vocabulary import Key, PoolConfig
@@ -16,7 +16,7 @@ MOST_OBSERVED = 64
 """Blocks up to which a pool is observed in full after every operation."""
 
 
-class _ShownPool(BlockPool):
+class _ShownPool(DirectedPool):
     """A reference that shows the parts of its state one by one."""
 
     def block_state(self, block_id: int) -> BlockState:
@@ -122,7 +122,7 @@ class LargeWorld(World):
 
     def __init__(self, config: PoolConfig) -> None:
         shown = _ShownPool(config, Ghost())
-        self.pool = shown
+        self.pool, self.taken = shown, ()
         self.requests = {}
         self.mirror = EventMirror(config, self.pool.hasher)
         self.state = _LiveState(shown)

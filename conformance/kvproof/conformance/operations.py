@@ -62,10 +62,15 @@ class Truncate(_Operation, frozen=True):
 
 
 class Allocate(_Operation, frozen=True):
-    """Take n free blocks."""
+    """Take n free blocks.
+
+    `took` says in a recorded trace which ones they were, so that the trace means the same where others are taken: later
+    operations name them so. No backend is shown it.
+    """
 
     holder: str | None
     n: int
+    took: tuple[int, ...] | None = None
 
 
 class Touch(_Operation, frozen=True):
@@ -324,7 +329,7 @@ def _arguments(operation: Operation) -> list[str]:
             shown.append(_text(value))
         elif field == "replace" and isinstance(value, bool):
             shown += ["replace"] * value
-        elif not ((field == "mask" and value is None) or (field == "extra_keys" and value == ())):
+        elif not ((field in {"mask", "took"} and value is None) or (field == "extra_keys" and value == ())):
             shown.append(f"{field} {_text(value)}")
     return shown
 

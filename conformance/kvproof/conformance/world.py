@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Sequence
+from typing import TypeGuard
 
 from kvproof.conformance.arguments import Arguments, Situation
 from kvproof.conformance.operations import (
@@ -39,21 +40,32 @@ from kvproof.conformance.operations import (
 from kvproof.reference import BlockPool, EventMirror, Ghost, PoolState, Request, check_invariants
 from kvproof.reference.ghost import Content
 from kvproof.spec.errors import InvalidArgument
-from kvproof.spec.vocabulary import ExtraKey, ExtraKeySource, Key, PoolConfig
+from kvproof.spec.vocabulary import NULL_BLOCK, ExtraKey, ExtraKeySource, Key, PoolConfig
 
 Texts = tuple[tuple[int, ...] | None, ...]
 """The tokens of the prefix that a block holds after each step from the last committed one on, None for nothing."""
+
+
+class DirectedPool(BlockPool):
+    """A reference that can be told which block comes next."""
+
+    def take_first(self, blocks: Sequence[int]) -> None:
+        """Put free blocks first in the queue, in this order."""
+        self._free.prepend(blocks)
 
 
 class World:
     """The reference with everything around it that an operation can name.
 
     `state` is what was observed after the last operation. `mirror` has folded every event so far, also those that are
-    pending in the pool until `TakeEvents`. `begun` is the number of the last step that the pool began when asked to.
+    pending in the pool until `TakeEvents`. An allocation takes what its operation says that it took, if that was free.
+    `begun` is the number of the last step that the pool began when asked to.
     """
 
     def __init__(self, config: PoolConfig) -> None:
-        self.pool = BlockPool(config, Ghost())
+        self.pool = DirectedPool(config, Ghost())
+        self.taken: Sequence[int] = ()
+        """What the last allocation took."""
         self.requests: dict[str, Request] = {}
         self.mirror = EventMirror(config, self.pool.hasher)
         self.state: PoolState = self.pool.observe()
@@ -119,6 +131,13 @@ class World:
             self.mirror.fold(new)
         return result
 
+    def is_choice(self, blocks: object, n: int) -> TypeGuard[Sequence[int]]:
+        """Whether these are n different free blocks."""
+        if not isinstance(blocks, list | tuple) or len(blocks) != n:
+            return False
+        known = [block for block in blocks if type(block) is int and NULL_BLOCK < block < self.config.num_blocks]
+        return len(set(known)) == n and all(self.state.blocks[block].ref_cnt == 0 for block in known)
+
     def drain(self) -> None:
         """Forget the pending events, which the mirror has folded already."""
         if self.state.pending_events:
@@ -136,7 +155,7 @@ class World:
         twin.pool = self.pool.clone()
         twin.requests, twin.mirror = self.requests, self.mirror
         twin._shares_requests = self._shares_requests = True
-        twin.state, twin.begun = self.state, self.begun
+        twin.state, twin.begun, twin.taken = self.state, self.begun, self.taken
         twin._folded = self._folded
         return twin
 
@@ -163,8 +182,11 @@ class World:
     def _run(self, operation: Operation) -> object:
         pool = self.pool
         match operation:
-            case Allocate(holder=holder, n=n):
-                return pool.allocate(n, holder)
+            case Allocate(holder=holder, n=n, took=took):
+                if self.is_choice(took, n):
+                    pool.take_first(took)
+                self.taken = pool.allocate(n, holder)
+                return self.taken
             case Touch(holder=holder, block=block, key=ref):
                 return pool.touch(block, self.key(ref), holder)
             case Free(holder=holder, blocks=blocks):

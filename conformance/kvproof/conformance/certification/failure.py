@@ -164,7 +164,7 @@ def run_again(failure: Failure, backend: Backend) -> str | None:
     """
     _, capabilities = backend.identify()
     lockstep = Lockstep(backend, capabilities, failure.trace.header.config)
-    lockstep.run(failure.trace.operations)
+    lockstep.replay(failure.trace.operations)
     found = lockstep.divergence
     if found is None:
         return "nothing differs"

@@ -5,11 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 
+from msgspec import structs
+
 from kvproof.conformance.backends.interface import AdapterError, Backend, Capabilities
 from kvproof.conformance.backends.wire import PARTS, Hit, Observation, Step, as_events
+from kvproof.conformance.certification.choices import BlockNames, as_recorded, step_without_order
 from kvproof.conformance.certification.events_apart import with_drains, without_drains
 from kvproof.conformance.certification.model import Expected, Model
-from kvproof.conformance.operations import Lookup, Operation, TakeEvents
+from kvproof.conformance.operations import Allocate, Lookup, Operation, TakeEvents
 from kvproof.conformance.preconditions import violations
 from kvproof.spec.vocabulary import PoolConfig
 
@@ -61,7 +64,16 @@ class Lockstep:
         self._not_observed = 0
         self._before = self.model.glance()
         self._waiting: list[Expected] = []
+        self._names = BlockNames()
         backend.start(config)
+
+    def replay(self, operations: Iterable[Operation]) -> None:
+        """Run what was recorded, on the blocks that this backend takes where it chooses for itself."""
+        self.run(self.recorded(operations))
+
+    def recorded(self, operations: Iterable[Operation]) -> Iterable[Operation]:
+        """What was recorded, with what was taken then if this backend may take other blocks."""
+        return operations if self.model.in_order else as_recorded(self._config, operations)
 
     def run(self, operations: Iterable[Operation]) -> None:
         """Run what is defined and offered, in batches. Operations are asked for one by one, as the model goes on."""
@@ -74,11 +86,30 @@ class Lockstep:
         self._compare()
 
     def _take(self, operation: Operation) -> None:
-        model = self.model
-        if not model.refuses and violations(model.world.situation, operation):
+        model, operation = self.model, self._names.translated(operation)
+        if isinstance(operation, Allocate):
+            operation, named = structs.replace(operation, took=None), operation.took
+        else:
+            named = None
+        errors = violations(model.world.situation, operation)
+        if errors and not model.refuses:
             return  # what has to be refused is for backends that claim to
-        if not model.is_undefined(operation) and model.is_run(operation):
-            self._waiting.append(self.model.expect(operation))
+        if model.is_undefined(operation) or not model.is_run(operation):
+            return
+        if isinstance(operation, Allocate | Lookup) and not model.in_order:
+            self._follow(operation)
+        else:
+            self._waiting.append(model.expect(operation))
+        if named is not None and not errors:
+            self._names.learn(named, model.world.taken)
+
+    def _follow(self, operation: Allocate | Lookup) -> None:
+        """Run an operation in which the backend chooses: its answer comes first, and the reference follows."""
+        self._compare()
+        if self.divergence is None:
+            [step] = self._answers([operation])
+            self._judge(self.model.follow(operation, step.answer), step)
+            self._not_observed += 1
 
     def _compare(self) -> None:
         """Send what waits, and compare what comes back."""
@@ -86,19 +117,26 @@ class Lockstep:
         sent = [each for each in waiting if self.model.is_offered(each.operation)]
         answers = iter(self._answers([each.operation for each in sent]))
         for each in waiting:
-            self.operations.append(each.operation)
-            if self.model.is_offered(each.operation):
-                self.refused += bool(each.errors)
-                if differences := compare(each, next(answers), self._observes):
-                    operations = tuple(self.operations)
-                    self.divergence = Divergence(
-                        self._config, operations, differences, each, self._before, self._watches
-                    )
-                    return
-            self._before = each.seen
+            self._judge(each, next(answers) if self.model.is_offered(each.operation) else None)
+            if self.divergence is not None:
+                return
         self._not_observed += len(waiting)
         if self._not_observed >= self._config.num_blocks:
             self.compare_state()
+
+    def _judge(self, expected: Expected, step: Step | None) -> None:
+        """Note an operation, and what differs if it was the backend's too."""
+        self.operations.append(expected.operation)
+        if step is not None:
+            self.refused += bool(expected.errors)
+            self._note(expected, compare(expected, step, self._observes))
+        if self.divergence is None:
+            self._before = expected.seen
+
+    def _note(self, expected: Expected, differences: tuple[Difference, ...]) -> None:
+        if differences:
+            operations = tuple(self.operations)
+            self.divergence = Divergence(self._config, operations, differences, expected, self._before, self._watches)
 
     def _answers(self, operations: Sequence[Operation]) -> list[Step]:
         """What the backend says to operations, with their events if it tells any, with the state of a small pool."""
@@ -110,7 +148,9 @@ class Lockstep:
         steps = self._backend.run(operations, observe)
         if len(steps) != len(operations):
             raise AdapterError(f"{len(operations)} operations were sent, and {len(steps)} answers came back")
-        return steps
+        if self.model.in_order:
+            return steps
+        return [step_without_order(operation, step) for operation, step in zip(operations, steps, strict=True)]
 
     def compare_state(self) -> None:
         """Compare the whole state of a large pool; that of a small one was compared after each operation."""
@@ -121,8 +161,8 @@ class Lockstep:
         expected = replace(self.model.expect(question), seen=self.model.show())
         [step] = self._send([question], True)
         if differences := compare(expected, step, True):
-            operations = (*self.operations, question)
-            self.divergence = Divergence(self._config, operations, differences, expected, self._before, self._watches)
+            self.operations.append(question)
+            self._note(expected, differences)
 
 
 def compare(expected: Expected, step: Step, observes: bool) -> tuple[Difference, ...]:

@@ -4,17 +4,28 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Collection
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+
+from msgspec import structs
 
 from kvproof.conformance.backends.interface import EVERY_POOL, Capabilities, Level
 from kvproof.conformance.backends.views import view, view_of_event, view_of_result
-from kvproof.conformance.backends.wire import Observation, WireEvent
+from kvproof.conformance.backends.wire import Answer, Observation, WireEvent
+from kvproof.conformance.certification.choices import (
+    chosen_blocks,
+    chosen_copies,
+    events_without_order,
+    result_without_order,
+    seen_without_order,
+)
 from kvproof.conformance.certification.marks import marks_of
 from kvproof.conformance.large import MOST_OBSERVED, world_of
 from kvproof.conformance.operations import (
+    Allocate,
     CacheFullBlocks,
     CachePartialBlock,
     Copy,
+    Lookup,
     Move,
     Operation,
     Read,
@@ -76,6 +87,8 @@ class Model:
         self.met: Counter[str] = Counter()
         """The situations that the run has met, see `marks`; in a large pool nobody looks for them."""
         self.refuses = Level.ROBUSTNESS in capabilities.levels
+        self.in_order = Level.ORDER in capabilities.levels
+        """Whether the backend takes blocks, and says things, in the order of the clauses; else it chooses."""
         self.tells_events = watches and Level.EVENTS in capabilities.levels
         self.takes_events = "take_events" in self._offered
         self.is_shown = self.shows_all and bool(self._parts)
@@ -106,12 +119,27 @@ class Model:
             if self.shows_all:
                 self.met.update(marks_of(operation, before, world.state, returned))
             result = view_of_result(operation, returned)
+            if not self.in_order:
+                result = result_without_order(operation, result)
         events: tuple[WireEvent, ...] | None = None
         if self.tells_events:
             events = () if isinstance(operation, TakeEvents) else tuple(map(view_of_event, world.state.pending_events))
+            if not self.in_order:
+                events = events_without_order(events)
         if self.tells_events or self.is_shown or not self.takes_events:  # else they wait until an operation takes them
             world.drain()
         return Expected(operation, result, errors, self.glance(), events)
+
+    def follow(self, operation: Allocate | Lookup, answer: Answer) -> Expected:
+        """Like `expect`, of an operation in which the backend chooses: a legal choice is what is expected."""
+        if violations(self.world.situation, operation):
+            return self.expect(operation)
+        if isinstance(operation, Lookup):
+            result = chosen_copies(self.world, operation, answer)
+            return replace(self.expect(operation), result=result)
+        expected = self.expect(chosen_blocks(self.world, operation, answer))
+        # What was taken is noted, so that the trace can be run elsewhere.
+        return replace(expected, operation=structs.replace(operation, took=tuple(self.world.taken)))
 
     def glance(self) -> Observation:
         """What is shown after every operation: everything that the backend shows, nothing in a large pool."""
@@ -119,4 +147,5 @@ class Model:
 
     def show(self) -> Observation:
         """The parts of the state that the backend shows."""
-        return view(self.world.whole_state(), self._parts)
+        seen = view(self.world.whole_state(), self._parts)
+        return seen if self.in_order else seen_without_order(seen)

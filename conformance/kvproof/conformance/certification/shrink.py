@@ -67,7 +67,7 @@ class _Shrinker:
             return False
         self._runs_left -= 1
         lockstep = Lockstep(self._backend, self._capabilities, config, self.best.watched)
-        lockstep.run(operations)
+        lockstep.replay(operations)
         if lockstep.divergence is None or _signature(lockstep.divergence) != self._wanted:
             return False
         self.best = lockstep.divergence
@@ -101,7 +101,7 @@ def _smaller(operation: Operation) -> Iterator[Operation]:
     """The same operation with less in it."""
     for field in operation.__struct_fields__:
         value = getattr(operation, field)
-        if isinstance(value, tuple) and len(value) > 1 and field != "tokens":
+        if isinstance(value, tuple) and len(value) > 1 and field not in {"tokens", "took"}:
             yield from (
                 msgspec.structs.replace(operation, **{field: (*value[:i], *value[i + 1 :])}) for i in range(len(value))
             )

@@ -116,7 +116,9 @@ def exhaustive(subject: Subject, tell: Tell) -> Outcome:
     for scope in scopes(subject.capabilities):
         for path, illegal, legal in _states(scope):
             for last in (illegal * refuses, *([operation] for operation in legal)):
-                _run(subject.beside_the_reference(scope.config), [*scope.arrivals, *path, *last], done)
+                lockstep = subject.beside_the_reference(scope.config)
+                lockstep.replay([*scope.arrivals, *path, *last])
+                done.add(lockstep)
             tell(done)
             if done.is_enough:
                 done.broke_off = True

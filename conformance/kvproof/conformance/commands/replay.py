@@ -113,7 +113,7 @@ def _read(name: str) -> Trace | Workload:
 def _replay_trace(console: Console, trace: Trace, backend: Backend) -> bool:
     _, capabilities = backend.identify()
     lockstep = Lockstep(backend, capabilities, trace.header.config)
-    operations = trace.operations
+    operations = tuple(lockstep.recorded(trace.operations))
     with console.status("replaying") as status:
         show = _Progress(console, status).show
         for start in range(0, len(operations), BATCH):

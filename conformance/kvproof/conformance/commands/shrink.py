@@ -65,7 +65,7 @@ def _short(trace: Trace, target: str) -> Divergence | None:
     try:
         _, capabilities = backend.identify()
         lockstep = Lockstep(backend, capabilities, trace.header.config)
-        lockstep.run(trace.operations)
+        lockstep.replay(trace.operations)
         return None if lockstep.divergence is None else make_short(backend, capabilities, lockstep.divergence)
     finally:
         backend.close()

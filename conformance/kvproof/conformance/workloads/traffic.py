@@ -14,7 +14,6 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
-from itertools import islice
 
 from kvproof.conformance.operations import (
     AddRequest,
@@ -85,6 +84,8 @@ class Engine:
         self._named = world.config.holders is HolderMode.NAMED
         self._step = 0
         self._admitted = 0
+        self._cached: set[int] = set()
+        """The blocks that have a key."""
 
     def serve(self, arrivals: Iterable[Arrival]) -> Iterator[Operation]:
         """The operations for these requests, up to the end of the last one."""
@@ -150,15 +151,17 @@ class Engine:
 
     def _compute(self, request: Running, hits: Sequence[int], needed: int, length: int) -> Iterator[Operation]:
         """Allocate what is missing, write it, and register the full blocks of it."""
-        state = self.world.state
-        new = list(islice(state.free_queue, needed - len(hits)))
-        self.counts.evicted += sum(bool(state.blocks[block_id].entries) for block_id in new)
-        yield Allocate(request.holder, len(new))
+        yield Allocate(request.holder, needed - len(hits))
+        new = self.world.taken
+        self.counts.evicted += len(self._cached.intersection(new))
+        self._cached.difference_update(new)
         request.table = [*hits, *new]
         for slot in range(len(hits), needed):
             end = min((slot + 1) * BLOCK_TOKENS, length)
             yield Write(request.name, request.table[slot], end, GROUP)
-        yield CacheFullBlocks(request.name, tuple(request.table), len(hits), length // BLOCK_TOKENS, GROUP)
+        full = length // BLOCK_TOKENS
+        yield CacheFullBlocks(request.name, tuple(request.table), len(hits), full, GROUP)
+        self._cached.update(request.table[len(hits) : full])
 
     def _end_oldest(self) -> Iterator[Operation]:
         """The oldest request ends; its tail is the first to be evicted."""
