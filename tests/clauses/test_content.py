@@ -415,6 +415,21 @@ def test_a_move_takes_the_content_along(new_rig: MakeRig, group: GroupConfig) ->
     assert held(rig, 2, "r3") == [1, 2]
 
 
+@pytest.mark.clause("CONTENT-MOVE-1")
+@EVERY_KIND
+def test_moved_content_is_read_where_its_keys_are_found(new_rig: MakeRig, group: GroupConfig) -> None:
+    rig = new_rig(group)
+    r1, r2 = rig.request("r1"), rig.request("r2")
+    rig.take(r1)
+    rig.take(r2)
+    rig.put(r1, 1, 2)
+    rig.pool.move(1, 2)
+    assert held(rig, 2, "r2") == [1, 2]
+    r3 = rig.request("r3")
+    rig.touch(r3, 2, 2)
+    assert held(rig, 2, "r3") == [1, 2]
+
+
 @pytest.mark.clause("CONTENT-WRITE-3")
 def test_tokens_that_have_no_hash_yet_are_written_too(rig: Rig) -> None:
     r1 = rig.request("r1", [1, 2, 3])

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import msgspec
 
-from kvproof.conformance.backends.interface import Capabilities, Identity
+from kvproof.conformance.backends.interface import Capabilities, Identity, Level
 from kvproof.conformance.backends.reference import ReferenceBackend
 from kvproof.conformance.backends.wire import Step
 from kvproof.conformance.certification.digests import driven_files, spec_digest
@@ -74,9 +74,16 @@ def row(clause: str, status: Status) -> ClauseRow:
     return ClauseRow(clause, clauses()[clause].level, level_of(clause), status, exercised, reason)
 
 
-def run(failures: Sequence[Failure] = (), statuses: dict[str, Status] | None = None, **changes: object) -> Run:
+def run(
+    failures: Sequence[Failure] = (),
+    statuses: dict[str, Status] | None = None,
+    not_claimed: Level | None = None,
+    **changes: object,
+) -> Run:
     """A whole run in which what is claimed passed, but for these failures and statuses."""
     identity, capabilities = ReferenceBackend().identify()
+    levels = tuple(level for level in capabilities.levels if level is not not_claimed)
+    capabilities = msgspec.structs.replace(capabilities, levels=levels)
     made = Run(
         target="doubles:frees",
         identity=identity,

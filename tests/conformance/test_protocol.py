@@ -71,8 +71,7 @@ def test_the_page_has_every_operation_with_its_fields() -> None:
     assert list(shown)[: len(EVERY_POOL)] == list(EVERY_POOL)
     for kind in get_args(Operation):
         without_defaults = re.sub(r"\(default [^)]*\)", "", shown[kind.__struct_config__.tag][0])
-        sent = [field for field in kind.__struct_fields__ if field != "took"]  # which is for traces only
-        assert quoted(without_defaults) == sent
+        assert quoted(without_defaults) == [field for field in kind.__struct_fields__ if field != "took"]
 
 
 def test_the_page_says_which_operations_return_something() -> None:

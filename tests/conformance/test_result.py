@@ -79,6 +79,8 @@ def test_the_levels_count_every_must_clause_once() -> None:
     must = [clause for clause in clauses().values() if clause.level is Binding.MUST]
     rows = levels_of(runs.run())
     assert sum(row.total for row in rows) == len(must)
+    assert sum(row.passed for row in rows) == len(must)
+    rows = levels_of(runs.run(not_claimed=Level.DATA))
     assert sum(row.passed for row in rows) == sum(level_of(clause.id) is not Level.DATA for clause in must)
 
 
@@ -91,7 +93,8 @@ def test_a_skip_lowers_what_passed_and_never_the_total() -> None:
 
 
 def test_a_level_has_the_status_of_its_worst_clause() -> None:
-    found = {row.level: row.status for row in levels_of(runs.run([runs.failure()]))}
+    run = runs.run([runs.failure()], not_claimed=Level.DATA)
+    found = {row.level: row.status for row in levels_of(run)}
     assert found[Level.ORDER] is Status.FAIL
     assert found[Level.POOL] is Status.PASS
     assert found[Level.DATA] is Status.DISABLED

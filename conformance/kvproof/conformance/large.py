@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import overload
 
+from kvproof.conformance.fingerprints import Fingerprints
 from kvproof.conformance.operations import Operation, TakeEvents
 from kvproof.conformance.world import DirectedPool, World
 from kvproof.reference import EventMirror, Ghost, PoolState
@@ -122,7 +123,7 @@ class LargeWorld(World):
 
     def __init__(self, config: PoolConfig) -> None:
         shown = _ShownPool(config, Ghost())
-        self.pool, self.taken = shown, ()
+        self.pool, self.taken, self.fingerprints = shown, (), Fingerprints(config)
         self.requests = {}
         self.mirror = EventMirror(config, self.pool.hasher)
         self.state = _LiveState(shown)

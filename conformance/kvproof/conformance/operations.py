@@ -163,12 +163,17 @@ class TakeEvents(_Operation, frozen=True):
 
 
 class Write(_Operation, frozen=True):
-    """The request's forward pass leaves its first `position` tokens in the block."""
+    """The request's forward pass leaves its first `position` tokens in the block.
+
+    `rows` is what it computed, a number for each row of the slot up to there, or one for a state. A trace goes without:
+    the suite says it to backends that claim level D.
+    """
 
     request: str
     block: int
     position: int
     group: int
+    rows: tuple[int, ...] | None = None
 
 
 class Copy(_Operation, frozen=True):
@@ -244,6 +249,10 @@ Operation = (
     | Rollback
     | Finish
 )
+
+
+SAID_BY_THE_SUITE = ("took", "rows")
+"""Fields that are no arguments: what was taken when a trace was recorded, and what a forward pass computed."""
 
 
 class UnknownOperation(ValueError):
@@ -329,7 +338,7 @@ def _arguments(operation: Operation) -> list[str]:
             shown.append(_text(value))
         elif field == "replace" and isinstance(value, bool):
             shown += ["replace"] * value
-        elif not ((field in {"mask", "took"} and value is None) or (field == "extra_keys" and value == ())):
+        elif not ((field in {"mask", *SAID_BY_THE_SUITE} and value is None) or (field == "extra_keys" and value == ())):
             shown.append(f"{field} {_text(value)}")
     return shown
 

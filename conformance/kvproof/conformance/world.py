@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from typing import TypeGuard
 
 from kvproof.conformance.arguments import Arguments, Situation
+from kvproof.conformance.fingerprints import Fingerprints
 from kvproof.conformance.operations import (
     AddRequest,
     Allocate,
@@ -39,6 +40,7 @@ from kvproof.conformance.operations import (
 )
 from kvproof.reference import BlockPool, EventMirror, Ghost, PoolState, Request, check_invariants
 from kvproof.reference.ghost import Content
+from kvproof.reference.request import Prefix
 from kvproof.spec.errors import InvalidArgument
 from kvproof.spec.vocabulary import NULL_BLOCK, ExtraKey, ExtraKeySource, Key, PoolConfig
 
@@ -64,6 +66,7 @@ class World:
 
     def __init__(self, config: PoolConfig) -> None:
         self.pool = DirectedPool(config, Ghost())
+        self.fingerprints = Fingerprints(config)
         self.taken: Sequence[int] = ()
         """What the last allocation took."""
         self.requests: dict[str, Request] = {}
@@ -155,6 +158,7 @@ class World:
         twin.pool = self.pool.clone()
         twin.requests, twin.mirror = self.requests, self.mirror
         twin._shares_requests = self._shares_requests = True
+        twin.fingerprints = self.fingerprints
         twin.state, twin.begun, twin.taken = self.state, self.begun, self.taken
         twin._folded = self._folded
         return twin
@@ -253,7 +257,16 @@ class World:
             case Hashes(request=name):
                 return list(self._request(name).hashes)
             case Read(holder=holder, block=block):
-                return self.pool.read(block, holder)
+                return self._read(holder, block)
+
+    def rows(self, request: str, position: int, group: int) -> tuple[int, ...]:
+        """What the forward pass of a request leaves in the block of the slot of its `position`-th token."""
+        return self.fingerprints.rows(Prefix(self.requests[request], position), group)
+
+    def _read(self, holder: str | None, block: int) -> tuple[int, ...]:
+        """The numbers of the rows that a block holds, none if nothing was written."""
+        prefix, content = self.pool.read(block, holder), self.ghost.content(block)
+        return () if prefix is None or content is None else self.fingerprints.rows(prefix, content.group)
 
     def _change_request(self, operation: AddRequest | Append | Truncate) -> None:
         if self._shares_requests:

@@ -13,6 +13,9 @@ from kvproof.spec.vocabulary import CommitMode, HashAlgorithm
 NEEDED_FOR_STEPS = ("begin_step", "commit", "attach", "rollback", "finish", "find")
 """Without these operations there are no steps."""
 
+NEEDED_FOR_DATA = ("write", "read", "copy")
+"""Without these operations nobody sees what blocks hold."""
+
 SHOWS_HASHES = ("keys", "index")
 """The parts of an observation in which hashes stand."""
 
@@ -48,6 +51,11 @@ def _problems(claimed: Capabilities) -> Iterator[str]:
             yield f"level S needs the operations {', '.join(missing)}"
         if CommitMode.STEPS not in claimed.commit:
             yield 'level S needs commit "steps"'
+    if Level.DATA in claimed.levels:
+        if missing := [name for name in NEEDED_FOR_DATA if name not in claimed.operations]:
+            yield f"level D needs the operations {', '.join(missing)}"
+    elif "read" in claimed.operations:
+        yield "the operation `read` is level D's, which is not claimed"
     if claimed.most_groups < 1:
         yield f"most_groups is {claimed.most_groups}, and a pool has a group at least"
     if _shows_own_hashes(claimed) and "hashes" not in claimed.operations:

@@ -93,6 +93,7 @@ RESULTS: Mapping[str, object] = {
     "contains": bool,
     "full_key": tuple[int, str] | None,
     "hashes": tuple[str, ...],
+    "read": tuple[int, ...],
     "take_events": tuple[WireEvent, ...],
     "begin_step": int,
     "rollback": tuple[str, ...],

@@ -65,8 +65,8 @@ def view_of_result(operation: Operation, result: object) -> object:
             return [digest.hex() for digest in result]
         case FullKey(), bytes():
             return list(name_of_key(result))
-        case Read(), _:
-            return None
+        case Read(), tuple():
+            return list(result)
     return result
 
 

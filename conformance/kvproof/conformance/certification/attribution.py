@@ -16,12 +16,19 @@ from kvproof.conformance.certification.lockstep import Difference, Divergence
 from kvproof.conformance.operations import (
     AddRequest,
     Append,
+    Attach,
     CacheFullBlocks,
     CachePartialBlock,
+    Copy,
     Free,
     Hashes,
+    Move,
     Operation,
+    Read,
+    Rollback,
+    Touch,
     Truncate,
+    Write,
     name_of,
 )
 from kvproof.spec.vocabulary import NULL_BLOCK, CommitMode, GroupKind, PoolConfig, Residency
@@ -39,6 +46,8 @@ def clause_of(found: Divergence) -> str:
     if first.what == "answer":
         if found.expected.errors:
             return _of_missing_refusal(operation, found.expected.errors, found.config)
+        if isinstance(operation, Read):
+            return _of_content(found, operation)
         return _of_hashes(found) if isinstance(operation, Hashes) else _of_result(operation, found.config)
     if found.expected.errors:
         return "ERR-ATOMIC-1"
@@ -49,6 +58,24 @@ def clause_of(found: Divergence) -> str:
     if isinstance(operation, Free) and first.what == "free_queue":
         return _of_the_queue(first, found.expected.seen)
     return _of_state(operation, first.what, found.config)
+
+
+def _of_content(found: Divergence, read: Read) -> str:
+    """What brought the content that was read to its block, or its reader to it."""
+    steps = found.config.commit is CommitMode.STEPS
+    for operation in reversed(found.operations):
+        match operation:
+            case Touch(block=read.block) | Attach(block=read.block):
+                return "CONTENT-SOUND-1"
+            case Copy(dst=read.block):
+                return "STEP-COPY-1" if steps else "CONTENT-COPY-1"
+            case Move(dst=read.block):
+                return "CONTENT-MOVE-1"
+            case Rollback():
+                return "STEP-ROLLBACK-3"
+            case Write(block=read.block):
+                break
+    return "CONTENT-READ-1"
 
 
 NO_CHANGE_OF_THE_POOL = (AddRequest, Append, Truncate, *QUESTIONS)

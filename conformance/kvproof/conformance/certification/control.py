@@ -47,7 +47,7 @@ def is_noticed(mutant: Mutant) -> bool:
     _, capabilities = backend.identify()
     for vector in vectors_of(mutant.clauses):
         lockstep = Lockstep(backend, capabilities, vector.header.config, watch=not is_draining(vector))
-        lockstep.replay(vector.operations)
+        lockstep.replay(vector.operations, reads=True)
         if lockstep.divergence is not None:
             return True
     return False

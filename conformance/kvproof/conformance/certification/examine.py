@@ -115,7 +115,7 @@ class _Examiner:
 
     def _run_vector(self, vector: Trace, done: Outcome) -> None:
         lockstep = Lockstep(self._backend, self._done.capabilities, vector.header.config, watch=not is_draining(vector))
-        lockstep.replay(vector.operations)
+        lockstep.replay(vector.operations, reads=True)
         done.add(lockstep)
         if lockstep.divergence is not None:
             self._findings.append(Finding(lockstep.divergence, "vectors", vector.header.clauses))

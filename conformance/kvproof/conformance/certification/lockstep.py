@@ -12,7 +12,8 @@ from kvproof.conformance.backends.wire import PARTS, Hit, Observation, Step, as_
 from kvproof.conformance.certification.choices import BlockNames, as_recorded, step_without_order
 from kvproof.conformance.certification.events_apart import with_drains, without_drains
 from kvproof.conformance.certification.model import Expected, Model
-from kvproof.conformance.operations import Allocate, Lookup, Operation, TakeEvents
+from kvproof.conformance.certification.reads import reads_after
+from kvproof.conformance.operations import Allocate, Lookup, Operation, Read, TakeEvents
 from kvproof.conformance.preconditions import violations
 from kvproof.spec.vocabulary import PoolConfig
 
@@ -67,30 +68,35 @@ class Lockstep:
         self._names = BlockNames()
         backend.start(config)
 
-    def replay(self, operations: Iterable[Operation]) -> None:
+    def replay(self, operations: Iterable[Operation], reads: bool = False) -> None:
         """Run what was recorded, on the blocks that this backend takes where it chooses for itself."""
-        self.run(self.recorded(operations))
+        self.run(self.recorded(operations), reads)
 
     def recorded(self, operations: Iterable[Operation]) -> Iterable[Operation]:
         """What was recorded, with what was taken then if this backend may take other blocks."""
         return operations if self.model.in_order else as_recorded(self._config, operations)
 
-    def run(self, operations: Iterable[Operation]) -> None:
-        """Run what is defined and offered, in batches. Operations are asked for one by one, as the model goes on."""
-        for operation in operations:
+    def run(self, operations: Iterable[Operation], reads: bool = False) -> None:
+        """Run what is defined and offered, in batches. Operations are asked for one by one, as the model goes on.
+
+        With `reads` a backend that owns memory is also asked what blocks hold, see `reads_after`.
+        """
+        for named in operations:
+            operation = self._names.translated(named)
             self._take(operation)
-            if len(self._waiting) == BATCH:
+            if reads and self.model.owns_memory and self.divergence is None:
+                for read in reads_after(self.model.world, operation):
+                    self._take(read)
+            if len(self._waiting) >= BATCH:
                 self._compare()
             if self.divergence is not None:
                 return
         self._compare()
 
     def _take(self, operation: Operation) -> None:
-        model, operation = self.model, self._names.translated(operation)
+        model, named = self.model, None
         if isinstance(operation, Allocate):
             operation, named = structs.replace(operation, took=None), operation.took
-        else:
-            named = None
         errors = violations(model.world.situation, operation)
         if errors and not model.refuses:
             return  # what has to be refused is for backends that claim to
@@ -115,7 +121,7 @@ class Lockstep:
         """Send what waits, and compare what comes back."""
         waiting, self._waiting = self._waiting, []
         sent = [each for each in waiting if self.model.is_offered(each.operation)]
-        answers = iter(self._answers([each.operation for each in sent]))
+        answers = iter(self._answers([each.sent for each in sent]))
         for each in waiting:
             self._judge(each, next(answers) if self.model.is_offered(each.operation) else None)
             if self.divergence is not None:
@@ -177,6 +183,9 @@ def compare(expected: Expected, step: Step, observes: bool) -> tuple[Difference,
     elif isinstance(expected.operation, TakeEvents):
         if as_events(answer.result) != as_events(expected.result):
             found.append(Difference("answer", expected.result, answer.result))
+    elif isinstance(expected.operation, Read):
+        if not _begins_with(answer.result, expected.result):
+            found.append(Difference("answer", expected.result, answer.result))
     elif _plain(answer.result) != _plain(expected.result):
         found.append(Difference("answer", expected.result, answer.result))
     if expected.events is not None and step.events != expected.events:
@@ -189,6 +198,12 @@ def compare(expected: Expected, step: Step, observes: bool) -> tuple[Difference,
 def _parts_that_differ(expected: Observation, seen: Observation) -> list[Difference]:
     both = ((part, getattr(expected, part), getattr(seen, part)) for part in PARTS)
     return [Difference(part, wanted, got) for part, wanted, got in both if wanted is not None and wanted != got]
+
+
+def _begins_with(rows: object, expected: object) -> bool:
+    """Whether what was read begins with the rows that are known; what lies past them is nobody's."""
+    known = list(expected) if isinstance(expected, list | tuple) else [expected]
+    return isinstance(rows, list | tuple) and list(rows[: len(known)]) == known
 
 
 def _plain(value: object) -> object:

@@ -11,17 +11,19 @@ from kvproof.conformance.operations import (
     CacheFullBlocks,
     CachePartialBlock,
     Commit,
+    Copy,
     Evict,
     Free,
     Move,
     Operation,
+    Read,
     Reset,
     Rollback,
     Touch,
 )
 from kvproof.reference.observation import BlockState, PoolState
 from kvproof.spec.events import Event, Removed, Stored
-from kvproof.spec.vocabulary import GroupKind
+from kvproof.spec.vocabulary import GroupKind, HolderMode
 
 Seen = Callable[[Operation, PoolState, PoolState, object], bool]
 """(operation, state before, state after, result) -> whether the situation was met"""
@@ -98,6 +100,16 @@ def _committed_one_of_two_steps(operation: Operation, before: PoolState, after: 
     return isinstance(operation, Commit) and before.steps.open > 1
 
 
+def _read_what_another_wrote(operation: Operation, before: PoolState, after: PoolState, result: object) -> bool:
+    if not isinstance(operation, Read) or not result:
+        return False
+    return any(name == operation.holder and served for name, served in before.blocks[operation.block].holders)
+
+
+def _copied(operation: Operation, before: PoolState, after: PoolState, result: object) -> bool:
+    return isinstance(operation, Copy)
+
+
 def _attached(operation: Operation, before: PoolState, after: PoolState, result: object) -> bool:
     return isinstance(operation, Attach)
 
@@ -131,6 +143,8 @@ MARKS: dict[str, tuple[Level, Seen]] = {
     "one operation removed and stored": (Level.EVENTS, _removed_and_stored),
     "a reader attached to a reserved key": (Level.STEPS, _attached),
     "a rollback took dependents with it": (Level.STEPS, _rolled_back_more_than_asked),
+    "a reader read what another request had written": (Level.DATA, _read_what_another_wrote),
+    "content was copied": (Level.DATA, _copied),
     "a step was committed with another in flight": (Level.STEPS, _committed_one_of_two_steps),
 }
 """Every situation, with the level whose claim it belongs to."""
@@ -150,9 +164,15 @@ _NEEDS = {
 """The operation without which a situation cannot be met."""
 
 
+_NAMED_ONLY = ("a reader read what another request had written",)
+"""What cannot be told where references are anonymous."""
+
+
 def reachable(capabilities: Capabilities) -> list[str]:
     """The situations that a backend with these claims has to have met."""
     partial = any(kind is not GroupKind.RECURRENT for kind in capabilities.group_kinds)
+    named = HolderMode.NAMED in capabilities.holders
     names = [name for name, (level, _) in MARKS.items() if level in capabilities.levels]
+    names = [name for name in names if named or name not in _NAMED_ONLY]
     offered = [name for name in names if name not in _NEEDS or _NEEDS[name] in capabilities.operations]
     return [name for name in offered if partial or name not in _NEEDS]

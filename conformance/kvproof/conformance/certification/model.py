@@ -71,6 +71,13 @@ class Expected:
     errors: frozenset[str]
     seen: Observation
     events: tuple[WireEvent, ...] | None
+    rows: tuple[int, ...] | None = None
+    """What a write leaves in its block, for a backend that owns memory."""
+
+    @property
+    def sent(self) -> Operation:
+        """The operation as the backend gets it."""
+        return self.operation if self.rows is None else structs.replace(self.operation, rows=self.rows)
 
 
 class Model:
@@ -89,6 +96,7 @@ class Model:
         self.refuses = Level.ROBUSTNESS in capabilities.levels
         self.in_order = Level.ORDER in capabilities.levels
         """Whether the backend takes blocks, and says things, in the order of the clauses; else it chooses."""
+        self.owns_memory = Level.DATA in capabilities.levels
         self.tells_events = watches and Level.EVENTS in capabilities.levels
         self.takes_events = "take_events" in self._offered
         self.is_shown = self.shows_all and bool(self._parts)
@@ -112,9 +120,11 @@ class Model:
         """Run a defined operation on the reference; what the backend has to do with it."""
         world = self.world
         errors = frozenset(error.__name__ for error in violations(world.situation, operation))
-        result = None
+        result, rows = None, None
         if not errors:
             before = world.state
+            if self.owns_memory and isinstance(operation, Write):
+                rows = world.rows(operation.request, operation.position, operation.group)
             returned = world.apply(operation)
             if self.shows_all:
                 self.met.update(marks_of(operation, before, world.state, returned))
@@ -128,7 +138,7 @@ class Model:
                 events = events_without_order(events)
         if self.tells_events or self.is_shown or not self.takes_events:  # else they wait until an operation takes them
             world.drain()
-        return Expected(operation, result, errors, self.glance(), events)
+        return Expected(operation, result, errors, self.glance(), events, rows)
 
     def follow(self, operation: Allocate | Lookup, answer: Answer) -> Expected:
         """Like `expect`, of an operation in which the backend chooses: a legal choice is what is expected."""

@@ -15,7 +15,15 @@ import msgspec
 from kvproof.conformance.backends.interface import Backend, Capabilities
 from kvproof.conformance.certification.attribution import clause_of
 from kvproof.conformance.certification.lockstep import Divergence, Lockstep
-from kvproof.conformance.operations import AddRequest, Allocate, Append, KeyRef, Operation, name_of
+from kvproof.conformance.operations import (
+    SAID_BY_THE_SUITE,
+    AddRequest,
+    Allocate,
+    Append,
+    KeyRef,
+    Operation,
+    name_of,
+)
 from kvproof.spec.vocabulary import PoolConfig
 
 MOST_RUNS = 600
@@ -101,7 +109,7 @@ def _smaller(operation: Operation) -> Iterator[Operation]:
     """The same operation with less in it."""
     for field in operation.__struct_fields__:
         value = getattr(operation, field)
-        if isinstance(value, tuple) and len(value) > 1 and field not in {"tokens", "took"}:
+        if isinstance(value, tuple) and len(value) > 1 and field not in {"tokens", *SAID_BY_THE_SUITE}:
             yield from (
                 msgspec.structs.replace(operation, **{field: (*value[:i], *value[i + 1 :])}) for i in range(len(value))
             )

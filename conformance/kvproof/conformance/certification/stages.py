@@ -117,7 +117,7 @@ def exhaustive(subject: Subject, tell: Tell) -> Outcome:
         for path, illegal, legal in _states(scope):
             for last in (illegal * refuses, *([operation] for operation in legal)):
                 lockstep = subject.beside_the_reference(scope.config)
-                lockstep.replay([*scope.arrivals, *path, *last])
+                lockstep.replay([*scope.arrivals, *path, *last], reads=True)
                 done.add(lockstep)
             tell(done)
             if done.is_enough:
@@ -127,7 +127,7 @@ def exhaustive(subject: Subject, tell: Tell) -> Outcome:
 
 
 def _run(lockstep: Lockstep, operations: Iterable[Operation], done: Outcome) -> None:
-    lockstep.run(operations)
+    lockstep.run(operations, reads=True)
     done.add(lockstep)
 
 

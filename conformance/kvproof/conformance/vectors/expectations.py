@@ -12,6 +12,7 @@ from kvproof.conformance.backends.views import view
 from kvproof.conformance.backends.wire import PARTS, Answer, Step
 from kvproof.conformance.certification.lockstep import compare
 from kvproof.conformance.certification.model import Expected, Model
+from kvproof.conformance.certification.reads import reads_after
 from kvproof.conformance.certification.trace import TRACE_VERSION, Expect, Header, Trace, TraceStep
 from kvproof.conformance.operations import Lookup, TakeEvents
 from kvproof.conformance.vectors.tape import Said, Tape
@@ -59,6 +60,8 @@ def _expectations(tape: Tape, said: Sequence[Said], drains: bool) -> list[Expect
         step = Step(Answer(each.result, each.error), each.seen, expected[-1].events)
         if compare(whole, step, observes=each.seen is not None):
             raise Rejected("the pool was changed behind its back")
+        if drains:  # by what blocks hold after this, a backend that owns memory is judged
+            expected += [model.expect(read) for read in reads_after(model.world, each.operation)]
     return expected
 
 

@@ -13,9 +13,11 @@ import msgspec
 
 from kvproof.conformance.backends.views import view, view_of_result
 from kvproof.conformance.backends.wire import PARTS, Observation
-from kvproof.conformance.operations import AddRequest, Append, Hashes, KeyRef, Operation, operation_of
+from kvproof.conformance.fingerprints import Fingerprints
+from kvproof.conformance.operations import AddRequest, Append, Hashes, KeyRef, Operation, Read, operation_of
 from kvproof.reference import BlockPool, Ghost, PrefixHasher, Request
 from kvproof.reference.hashing import split_key
+from kvproof.reference.request import Prefix
 from kvproof.spec.vocabulary import ExtraKey, PoolConfig
 
 MOST_OPERATIONS = 60
@@ -88,7 +90,16 @@ class Tape:
         tokens = operation.tokens if isinstance(operation, AddRequest | Append) else ()
         if isinstance(tokens, tuple) and len(tokens) > MOST_TOKENS:
             self.trouble = f"more than {MOST_TOKENS} tokens in one operation"
+        if isinstance(operation, Read):
+            result = self._rows(operation, result)
         self.said.append(Said(operation, view_of_result(operation, result), error, self.look()))
+
+    def _rows(self, read: Read, prefix: object) -> tuple[int, ...]:
+        """The numbers of what was read."""
+        content = self.pool.ghost.content(read.block) if self.pool is not None and self.pool.ghost is not None else None
+        if content is None or not isinstance(prefix, Prefix):
+            return ()
+        return Fingerprints(self.config).rows(prefix, content.group)
 
     def note_unsaid(self, method: str, reason: str, refused: bool) -> None:
         """A call could not be said."""

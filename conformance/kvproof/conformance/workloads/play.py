@@ -67,7 +67,7 @@ def play(
     played, started = Played(workload.name, config, engine.counts), time.monotonic()
     operations = engine.serve(workload.arrivals[:most_requests])
     for operation in operations:
-        lockstep.run(chain((operation,), islice(operations, BATCH - 1)))
+        lockstep.run(chain((operation,), islice(operations, BATCH - 1)), reads=True)
         played.by_name.update(map(name_of, lockstep.operations[played.operations :]))
         played.operations, played.seconds = len(lockstep.operations), time.monotonic() - started
         played.divergence = lockstep.divergence
