@@ -1,4 +1,4 @@
-"""The named mutants, one module for each chapter of the specification.
+"""The named mutants: one module for each chapter of the specification, and one for public reports.
 
 Every clause of level MUST is claimed by at least one: the mutant breaks what the clause's sentence says, and the tests
 that carry the clause's id have to notice.
@@ -17,6 +17,7 @@ from kvproof.conformance.mutation.catalogue import (
     positions,
     registration,
     removal,
+    reports,
     steps,
 )
 from kvproof.conformance.mutation.mutant import Mutant
@@ -33,4 +34,5 @@ MUTANTS: tuple[Mutant, ...] = (
     *steps.MUTANTS,
     *errors.MUTANTS,
     *invariants.MUTANTS,
+    *reports.MUTANTS,
 )

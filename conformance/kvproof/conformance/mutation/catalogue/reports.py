@@ -1,0 +1,249 @@
+"""Mutants that have the very fault of a public report, where no mutant of a chapter has it."""
+
+from __future__ import annotations
+
+from kvproof.conformance.mutation.mutant import Mutant
+from kvproof.conformance.mutation.patch import Patch
+
+_BLOCK = "kvproof.reference.block"
+_CORE = "kvproof.reference.core"
+_HASHING = "kvproof.reference.hashing"
+_INDEX = "kvproof.reference.index"
+_LOG = "kvproof.reference.event_log"
+_LOOKUP = "kvproof.reference.lookup"
+_REFERENCES = "kvproof.reference.references"
+_REGISTRATION = "kvproof.reference.registration"
+_REMOVAL = "kvproof.reference.removal"
+_STEPPING = "kvproof.reference.stepping"
+
+_KEYS = (
+    Mutant(
+        name="digest_is_the_languages_own_hash",
+        clauses=("HASH-ALGORITHM-1",),
+        fault="F06",
+        harm="Colliding prompts are made on purpose, and no other process computes the same key.",
+        patch=Patch(
+            _HASHING,
+            "lambda data: hashlib.sha256(data).digest()",
+            'lambda data: hash(data).to_bytes(32, "little", signed=True)',
+        ),
+    ),
+    Mutant(
+        name="reused_block_keeps_a_key_that_it_shares",
+        clauses=("INDEX-TWOWAY-1",),
+        fault="F01",
+        harm="A reused block still says that it has a key, because another block has it.",
+        patch=Patch(
+            _INDEX,
+            "        self._unlist(key, keys.pop(key))\n",
+            "        self._unlist(key, keys.pop(key) if key in self._block_of else keys[key])\n",
+        ),
+    ),
+    Mutant(
+        name="rows_of_lost_keys_stay",
+        clauses=("INDEX-TWOWAY-1",),
+        fault="F04",
+        harm="The map of keys keeps every prompt ever seen, and points at blocks that hold something else.",
+        patch=Patch(_INDEX, "            del self._block_of[key], self._position_of[key]\n", "            pass\n"),
+    ),
+    Mutant(
+        name="key_is_stamped_on_its_block_alone",
+        clauses=("INDEX-TWOWAY-1",),
+        fault="F10",
+        harm="Blocks are stored and never found: they know their keys, and the map does not.",
+        patch=Patch(_INDEX, "        self._list(key, rank, block_id)\n", ""),
+    ),
+    Mutant(
+        name="second_copy_gets_no_key",
+        clauses=("REG-PARTIAL-1",),
+        fault="F05",
+        harm="Of two requests with one prompt one has blocks without keys, and what asks for them fails.",
+        patch=Patch(
+            _REGISTRATION,
+            "if not replace and self._index.contains(key, block.block_id):",
+            "if not replace and self._index.blocks_of(key):",
+        ),
+    ),
+    Mutant(
+        name="only_full_keys_are_registered",
+        clauses=("REG-PARTIAL-1",),
+        fault="F10",
+        harm="Prompts shorter than one block never hit.",
+        patch=Patch(
+            _REGISTRATION,
+            "        self._register(request, group, [self._plan(block, request, group, position, replace)])\n",
+            "        if position % self.config.groups[group].block_size == 0:\n"
+            "            self._register(request, group, [self._plan(block, request, group, position, replace)])\n",
+        ),
+    ),
+    Mutant(
+        name="no_block_is_smaller_than_the_first_groups",
+        clauses=("REG-FULL-1",),
+        fault="F07",
+        harm="A group with small blocks is cached at the borders of large ones only, on the wrong blocks.",
+        patch=Patch(
+            _CORE,
+            "        return self.config.groups[index].block_size\n",
+            "        return max(self.config.groups[0].block_size, self.config.groups[index].block_size)\n",
+        ),
+    ),
+    Mutant(
+        name="reset_leaves_the_checkpoints",
+        clauses=("POOL-RESET-1",),
+        fault="F01",
+        harm="After a reset the next request goes on from a state of the run before.",
+        patch=Patch(
+            _REMOVAL,
+            "        self._index.clear()\n",
+            "        kinds = [group.kind.value for group in self.config.groups]\n"
+            '        gone = [key for key in self._index.cached_keys() if kinds[key[-1]] != "recurrent"]\n'
+            "        for key, block in [(key, block) for key in gone for block in self._index.blocks_of(key)]:\n"
+            "            self._index.drop(key, block)\n",
+        ),
+    ),
+)
+
+_REFERENCE_COUNTS = (
+    Mutant(
+        name="lookup_holds_what_it_finds",
+        clauses=("POOL-LOOKUP-2",),
+        fault="F04",
+        harm="Blocks that were looked up and not used are never free again.",
+        patch=Patch(
+            _LOOKUP,
+            "        return [self._index.first_block(key, self._index.is_servable) for key in checked]\n",
+            "        found = [self._index.first_block(key, self._index.is_servable) for key in checked]\n"
+            "        for block_id in found:\n"
+            "            self._blocks[block_id or 0].ref_cnt += block_id is not None\n"
+            "        return found\n",
+        ),
+    ),
+    Mutant(
+        name="block_is_freed_by_its_writer_alone",
+        clauses=("POOL-FREE-1",),
+        fault="F04",
+        harm="A block whose writer lets go before its last reader is never free again.",
+        patch=Patch(
+            _BLOCK,
+            "        self.ref_cnt -= 1\n",
+            "        self.ref_cnt -= self.ref_cnt > 1 or self.writer == holder\n",
+        ),
+    ),
+    Mutant(
+        name="shared_blocks_count_as_free",
+        clauses=("INV-QUEUE-2",),
+        fault="F03",
+        harm="More blocks seem to be free than there are, and the scheduler hands out what is in use.",
+        patch=Patch(
+            _CORE,
+            "        return len(self._free)\n",
+            "        return len(self._free) + sum(block.ref_cnt > 1 for block in self._blocks)\n",
+        ),
+    ),
+    Mutant(
+        name="copy_is_released_for_every_reader",
+        clauses=("STEP-COPY-2",),
+        fault="F03",
+        harm="The source of a copy is evicted under other readers of its block.",
+        patch=Patch(
+            _CORE,
+            "            self._release([self._blocks[block_id]], holder)\n",
+            "            readers = [name for name, served in self._blocks[block_id].holders.items() if served]\n"
+            "            for name in [holder, *readers]:\n"
+            "                self._release([self._blocks[block_id]], name)\n",
+        ),
+    ),
+    Mutant(
+        name="last_block_of_a_request_is_freed_twice",
+        clauses=("STEP-FINISH-1",),
+        fault="F03",
+        harm="Every generation ends with a block that is free once more than it was taken.",
+        patch=Patch(
+            _STEPPING,
+            "        self._release(blocks, request_id)\n",
+            "        self._release(blocks, request_id)\n"
+            "        for block in blocks[-1:]:\n"
+            "            block.ref_cnt -= 1\n",
+        ),
+    ),
+    Mutant(
+        name="reset_frees_blocks_in_use",
+        clauses=("POOL-RESET-2",),
+        fault="F03",
+        harm="What a request or a transfer still holds is handed out again after a reset.",
+        patch=Patch(
+            _REMOVAL,
+            "        if in_use > 0:\n"
+            '            raise StillReferenced(f"{in_use} blocks are referenced; the cache is reset only when none is")\n',
+            "        if in_use > 0:\n"
+            "            self._free.prepend([block.block_id for block in self._blocks[1:] if block.ref_cnt])\n",
+        ),
+    ),
+    Mutant(
+        name="allocation_asserts_that_enough_is_free",
+        clauses=("POOL-ALLOC-3",),
+        fault="F16",
+        harm="The engine dies where it could have waited, or gone on without caching.",
+        patch=Patch(
+            _REFERENCES,
+            'raise OutOfBlocks(f"{shown(n)} blocks asked for, {len(self._free)} are free")',
+            'raise AssertionError("there is nothing to evict")',
+        ),
+    ),
+)
+
+_EVENTS = (
+    Mutant(
+        name="parent_is_left_unset",
+        clauses=("EVENT-PARENT-1",),
+        fault="F12",
+        harm="A router files every chunk of a prompt as a prompt of its own.",
+        patch=Patch(_LOG, "parent = self._nearest_resident_ancestor(run[0].prefix)", "parent = None"),
+    ),
+    Mutant(
+        name="stored_names_no_group",
+        clauses=("EVENT-STORED-1",),
+        fault="F12",
+        harm="A router takes a window's blocks for blocks of full attention.",
+        patch=Patch(_LOG, "            group=run[0].group,\n", "            group=0,\n"),
+    ),
+    Mutant(
+        name="removals_are_flushed_last",
+        clauses=("EVENT-DRAIN-1",),
+        fault="F13",
+        harm="A key that was evicted and stored again between two drains is forgotten by the router.",
+        patch=Patch(
+            _LOG,
+            "        return drained\n",
+            "        return sorted(drained, key=lambda event: isinstance(event, Removed))\n",
+        ),
+    ),
+    Mutant(
+        name="drain_hands_over_nothing",
+        clauses=("EVENT-DRAIN-1",),
+        fault="F13",
+        harm="Routers see an empty cache.",
+        patch=Patch(
+            _LOG,
+            "        drained, self._pending = self._pending, []\n        return drained\n",
+            "        self._pending.clear()\n        return []\n",
+        ),
+    ),
+    Mutant(
+        name="orphans_leave_in_silence",
+        clauses=("EVENT-RESIDENCY-1",),
+        fault="F13",
+        harm="Once the beginning of a prompt was evicted, routers keep the rest of it for ever.",
+        patch=Patch(
+            _LOG,
+            "        resident = self._resident(key, block_id)\n        self._was_resident.setdefault(resident, True)\n",
+            "        size = self._config.groups[split_key(key)[0]].block_size\n"
+            "        if size < self._index.position_of(key) == min(map(self._index.position_of, "
+            "self._index.cached_keys())):\n"
+            "            return\n"
+            "        resident = self._resident(key, block_id)\n        self._was_resident.setdefault(resident, True)\n",
+        ),
+    ),
+)
+
+MUTANTS = (*_KEYS, *_REFERENCE_COUNTS, *_EVENTS)
