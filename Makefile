@@ -53,11 +53,12 @@ docs-serve: setup ## Serve the documentation on this machine, rebuilt at every c
 	@$(BIN)/mkdocs serve
 
 .PHONY: evidence
-evidence: setup ## Regenerate what is made from the sources: evidence of each clause, theorems, schemas, vectors, the seed page
+evidence: setup ## Regenerate what is made from the sources: evidence of each clause, theorems, schemas, vectors, reports, the seed page
 	@$(BIN)/python -m kvproof.spec.machine.theorems > docs/verified-properties.md
 	@$(BIN)/python -m kvproof.conformance.backends.schema docs/protocol.schema.json
 	@$(BIN)/python -m kvproof.conformance.certification.certificate docs/certificate.schema.json
 	@$(BIN)/python -m kvproof.conformance.vectors.generate
+	@$(BIN)/python -m kvproof.conformance.vectors.reports_page docs/evidence/reports.md
 	@$(BIN)/python -c "from pathlib import Path; from kvproof.conformance.evidence import write; write(Path())"
 	@$(BIN)/python tools/seeds_page.py
 

@@ -6,7 +6,7 @@ import pytest
 
 from kvproof.reference.lookup import Hit
 from kvproof.spec.errors import NotReferenced
-from kvproof.spec.events import Stored
+from kvproof.spec.events import Event, Stored
 from kvproof.spec.vocabulary import GroupConfig, GroupKind, HolderMode
 from tests.clauses.rig import ATTENTION, RECURRENT, WIDE, WINDOW, MakeRig, Rig, at, removed
 
@@ -28,13 +28,13 @@ def test_an_abort_with_two_steps_in_flight_publishes_nothing_and_keeps_what_othe
     rig = in_step(blocks=6)
     aborted, other = rig.request("aborted"), rig.request("other", range(20, 30))
     retry, later = rig.request("retry"), rig.request("later", range(20, 30))
-    first = rig.take(aborted)
-    rig.put(aborted, *first, 4)
+    [first] = rig.take(aborted)
+    rig.put(aborted, first, 4)
     rig.fill(other, 1)
     rig.begin()
-    second = rig.take(aborted)
-    rig.put(aborted, *second, 8)
-    rig.pool.finish("aborted", [*second, *first])
+    [second] = rig.take(aborted)
+    rig.put(aborted, second, 8)
+    rig.pool.finish("aborted", [second, first])
     rig.commit(1)
     assert [rig.hit(retry, position) for position in (4, 8)] == [Hit(None, None, None, None)] * 2
     rig.commit(2)
@@ -185,7 +185,7 @@ def test_the_rest_of_a_prompt_is_removed_though_its_beginning_went_before(rig: R
     r1 = rig.request("r1", range(12))
     rig.free(r1, *rig.fill(r1, 3))
     rig.events()
-    gone = []
+    gone: list[Event] = []
     for _ in range(3):
         rig.take(rig.request(f"other{len(gone)}"))
         gone += rig.events()

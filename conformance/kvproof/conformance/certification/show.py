@@ -110,6 +110,8 @@ def show_trace(console: Console, trace: Trace) -> None:
     for clause in map(clauses().get, trace.header.clauses):
         if clause is not None:
             say(console, f"{clause.id} ({clause.level.value}): {clause.sentence}")
+    if trace.header.reports:
+        say(console, f"publicly reported: {', '.join(trace.header.reports)}")
     moments = timeline_of(trace).moments
     _show_moments(console, moments[1:])
     console.print(_state(StateTable("expected", "at the end", moments[-1].blocks, frozenset()), CELLS))

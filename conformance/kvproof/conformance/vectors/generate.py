@@ -24,6 +24,7 @@ from kvproof.conformance.vectors.expectations import DRAINS, Rejected, drained_v
 from kvproof.conformance.vectors.limits import limit_tapes
 from kvproof.conformance.vectors.not_shown import NOT_SHOWN
 from kvproof.conformance.vectors.recorder import Recording, record
+from kvproof.conformance.vectors.reports import reports
 from kvproof.conformance.vectors.tape import Tape
 from kvproof.spec.clauses import clauses
 
@@ -97,10 +98,11 @@ def files_of(made: Iterable[Trace]) -> dict[str, str]:
 
 
 def _labelled(vector: Trace) -> Trace:
-    """With the kind of fault, and its harm, of the first mutant that breaks the first clause that has one.
+    """With the reports that it shows, and the kind of fault, and its harm, of the first mutant of its first clauses.
 
     A mutant of the pool comes before one of the checks, whose harm is what the pool then may do unnoticed.
     """
+    vector = _with_header(vector, reports=reports().shown_by(vector.header.name))
     mutants = [mutant for clause_id in vector.header.clauses for mutant in _mutants_of(clause_id)]
     for mutant in sorted(mutants, key=lambda mutant: mutant.harm.startswith(UNNOTICED)):
         harm = mutant.harm.removeprefix(UNNOTICED)

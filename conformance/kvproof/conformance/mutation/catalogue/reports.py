@@ -54,6 +54,17 @@ _KEYS = (
         patch=Patch(_INDEX, "        self._list(key, rank, block_id)\n", ""),
     ),
     Mutant(
+        name="child_of_a_shared_key_is_filed_under_it",
+        clauses=("INDEX-TWOWAY-1",),
+        fault="F10",
+        harm="Once two prompts have parted, what comes behind is not found, and its eviction breaks the map.",
+        patch=Patch(
+            _INDEX,
+            "        self._list(key, rank, block_id)\n",
+            "        self._list(next(iter(self._blocks_of), key), rank, block_id)\n",
+        ),
+    ),
+    Mutant(
         name="second_copy_gets_no_key",
         clauses=("REG-PARTIAL-1",),
         fault="F05",
@@ -85,6 +96,15 @@ _KEYS = (
             _CORE,
             "        return self.config.groups[index].block_size\n",
             "        return max(self.config.groups[0].block_size, self.config.groups[index].block_size)\n",
+        ),
+    ),
+    Mutant(
+        name="full_blocks_are_named_in_hash_units",
+        clauses=("REG-FULL-1",),
+        fault="F07",
+        harm="A block is named by the hash of its first few tokens, and served to prompts that differ in the others.",
+        patch=Patch(
+            _REGISTRATION, "slot_end(slot, block_size)) for", "slot_end(slot, self.config.hash_block_size)) for"
         ),
     ),
     Mutant(
@@ -130,17 +150,6 @@ _REFERENCE_COUNTS = (
         ),
     ),
     Mutant(
-        name="shared_blocks_count_as_free",
-        clauses=("INV-QUEUE-2",),
-        fault="F03",
-        harm="More blocks seem to be free than there are, and the scheduler hands out what is in use.",
-        patch=Patch(
-            _CORE,
-            "        return len(self._free)\n",
-            "        return len(self._free) + sum(block.ref_cnt > 1 for block in self._blocks)\n",
-        ),
-    ),
-    Mutant(
         name="copy_is_released_for_every_reader",
         clauses=("STEP-COPY-2",),
         fault="F03",
@@ -174,7 +183,8 @@ _REFERENCE_COUNTS = (
         patch=Patch(
             _REMOVAL,
             "        if in_use > 0:\n"
-            '            raise StillReferenced(f"{in_use} blocks are referenced; the cache is reset only when none is")\n',
+            '            raise StillReferenced(f"{in_use} blocks are referenced; '
+            'the cache is reset only when none is")\n',
             "        if in_use > 0:\n"
             "            self._free.prepend([block.block_id for block in self._blocks[1:] if block.ref_cnt])\n",
         ),
