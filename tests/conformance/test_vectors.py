@@ -32,7 +32,7 @@ from kvproof.conformance.operations import (
 from kvproof.conformance.vectors import is_draining, read_vectors, vectors, vectors_of
 from kvproof.conformance.vectors.expectations import Rejected, drained_vector, draining_vector
 from kvproof.conformance.vectors.generate import made_of
-from kvproof.conformance.vectors.limits import LIMITS, POOL, Limit
+from kvproof.conformance.vectors.limits.kinds import POOL
 from kvproof.conformance.vectors.not_shown import NOT_SHOWN
 from kvproof.conformance.vectors.noticed import Notice
 from kvproof.conformance.vectors.recorder import Recording
@@ -90,22 +90,6 @@ def test_every_vector_shows_what_it_should() -> None:
             assert shown == sorted({*refused, len(vector.steps) - 1}), vector.header.name
             for step in vector.steps:
                 assert step.expect.state is None or all(getattr(step.expect.state, part) is not None for part in PARTS)
-
-
-@pytest.mark.parametrize("limit", LIMITS, ids=lambda limit: limit.what)
-def test_a_limit_is_shown_from_both_sides(limit: Limit) -> None:
-    [vector] = [vector for vector in vectors() if vector.header.name == limit.name]
-    assert set(limit.clauses) <= set(vector.header.clauses)
-    refused = [step.operation for step in vector.steps if step.expect.errors]
-    accepted = [step.operation for step in vector.steps if not step.expect.errors]
-    assert refused == list(limit.outside)
-    assert without_reads(accepted) == without_reads([*limit.before, *limit.inside])
-    assert limit.inside
-
-
-def without_reads(operations: Sequence[Operation]) -> list[Operation]:
-    """What was said; reads follow by themselves."""
-    return [each for each in operations if not isinstance(each, Read)]
 
 
 # What they are good for
