@@ -31,10 +31,7 @@ class TraceError(ValueError):
 
 
 class Header(Wire, frozen=True, omit_defaults=True):
-    """The first line. A vector says more: its name, the clauses it shows, the kind of fault and its usual harm.
-
-    `reports` are public threads, as in "vllm#49125", whose fault a backend that passes does not have.
-    """
+    """The first line. A vector says more: its name, the clauses it shows, the kind of fault and its usual harm."""
 
     kvproof_trace: int
     config: PoolConfig

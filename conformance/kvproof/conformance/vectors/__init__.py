@@ -1,14 +1,16 @@
 """The test vectors: short traces that say what is expected after every operation, shipped as JSON lines.
 
 One file a chapter of the specification, below `data`; a file holds many traces, each from its header, which names the
-vector, its clauses, the kind of fault that it would find and the usual harm, to its end line. They need no Python: in a
-vector an operation without `errors` has to be accepted, without `result` it returns nothing (null), without `events`
-it emits none; `state` is given after each refusal and at the end. Events are drained after every operation, but not in
-a vector that has the operation `take_events`: that one drains them itself, and shows no state.
+vector, its clauses, the kind of fault that it would find, the usual harm, and the public reports (`reports`, threads as
+in "vllm#49125") whose fault a backend that passes does not have, to its end line. They need no Python: in a vector an
+operation without `errors` has to be accepted, without `result` it returns nothing (null), without `events` it emits
+none; `state` is given after each refusal and at the end. Events are drained after every operation, but not in a vector
+that has the operation `take_events`: that one drains them itself, and shows no state.
 
 `generate` makes the files of what the clause tests do (`recorder`, `tape`), of the limits that clauses name (`limits`)
-and of what the reference says to that (`expectations`); nothing in them is written by hand. `replay` runs a vector on a
-backend, `noticed` says which mutants the vectors notice.
+and of what the reference says to that (`expectations`); nothing in them is written by hand. `reports` says which public
+reports the vectors show, and why they do not show the others. `replay` runs a vector on a backend, `noticed` says which
+mutants the vectors notice.
 """
 
 from __future__ import annotations
