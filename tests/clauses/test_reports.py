@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from kvproof.reference.lookup import Hit
-from kvproof.spec.errors import NotReferenced
+from kvproof.spec.errors import NotReferenced, OutOfBlocks
 from kvproof.spec.events import Event, Stored
 from kvproof.spec.vocabulary import GroupConfig, GroupKind, HolderMode
 from tests.clauses.rig import ATTENTION, RECURRENT, WIDE, WINDOW, MakeRig, Rig, at, removed
@@ -90,6 +90,23 @@ def test_a_block_is_free_again_whoever_lets_go_of_it_last(rig: Rig, first: str) 
     rig.free(order[1], 1)
     assert rig.queue() == [2, 3, 1]
     assert rig.take(writer, 3) == [2, 3, 1]
+
+
+@pytest.mark.clause("POOL-ALLOC-3", "INV-QUEUE-2")
+def test_a_free_block_counts_once_however_many_keys_and_readers_it_had(new_rig: MakeRig) -> None:
+    rig = new_rig(WIDE)
+    r1, r2 = rig.request("r1"), rig.request("r2")
+    rig.take(r1)
+    rig.put(r1, 1, 6)
+    for position in (4, 2):
+        rig.pool.cache_partial_block(r1, 1, position, 0)
+    rig.touch(r2, 1, 4)
+    rig.free(r1, 1)
+    rig.free(r2, 1)
+    assert (len(rig.keys_of(1)), rig.pool.num_free) == (3, 3)
+    with rig.refused(OutOfBlocks):
+        rig.take(r2, 4)
+    assert rig.take(r2, 3) == [2, 3, 1]
 
 
 @pytest.mark.clause("STEP-COPY-2")

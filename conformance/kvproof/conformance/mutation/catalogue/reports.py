@@ -150,6 +150,17 @@ _REFERENCE_COUNTS = (
         ),
     ),
     Mutant(
+        name="free_block_counts_once_for_each_key",
+        clauses=("POOL-ALLOC-3",),
+        fault="F03",
+        harm="More seems to be evictable than there is, and the engine dies when it takes what is missing.",
+        patch=Patch(
+            _REFERENCES,
+            "        if n > len(self._free):\n",
+            "        if n > sum(max(1, len(self._index.keys_of(block_id))) for block_id in self._free):\n",
+        ),
+    ),
+    Mutant(
         name="copy_is_released_for_every_reader",
         clauses=("STEP-COPY-2",),
         fault="F03",
