@@ -1,17 +1,18 @@
 from __future__ import annotations
 
-from collections import Counter
+from collections import Counter, deque
 from dataclasses import replace
 
 import pytest
 
-from kvproof.conformance.certification.trace import TraceStep
-from kvproof.conformance.operations import Allocate, Append
+from kvproof.conformance.certification.trace import Trace, TraceStep
+from kvproof.conformance.operations import Allocate, Append, Read
 from kvproof.conformance.vectors import vectors
 from kvproof.conformance.vectors.limits import LIMITS, WrongLimit, tape_of
 from kvproof.conformance.vectors.limits.kinds import Limit, Turn
 from kvproof.conformance.vectors.limits.no_limit import NO_LIMIT
 from kvproof.conformance.vectors.not_shown import NOT_SHOWN
+from kvproof.conformance.vectors.tape import Tape
 from kvproof.spec.clauses import Level, clauses
 
 REFUSALS = [limit for limit in LIMITS if isinstance(limit, Limit)]
@@ -21,7 +22,20 @@ TURNS = [limit for limit in LIMITS if isinstance(limit, Turn)]
 def steps_of(limit: Limit | Turn) -> list[TraceStep]:
     [vector] = [vector for vector in vectors() if vector.header.name == limit.name]
     assert set(limit.clauses) <= set(vector.header.clauses)
-    return list(vector.steps)
+    return without_reads(vector, tape_of(limit))
+
+
+def without_reads(vector: Trace, tape: Tape) -> list[TraceStep]:
+    """The steps of a limit's vector that were said; reads follow by themselves."""
+    said, steps = deque(each.operation for each in tape.said), list[TraceStep]()
+    for step in vector.steps:
+        if said and step.operation == said[0]:
+            steps.append(step)
+            said.popleft()
+        else:
+            assert isinstance(step.operation, Read)
+    assert not said
+    return steps
 
 
 def answer(step: TraceStep) -> tuple[object, object]:

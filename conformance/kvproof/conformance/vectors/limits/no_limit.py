@@ -11,14 +11,23 @@ NO_LIMIT = {
     "It says what goes, comes or stays, of whatever there is.": (
         *("POOL-ALLOC-4", "POOL-TOUCH-1", "POOL-TOUCH-3", "POOL-LOOKUP-2", "REG-DUPLICATE-1", "REG-ATOMIC-1"),
         *("REG-FULL-3", "REG-REPLACE-1", "POOL-EVICT-1", "POOL-EVICT-2", "POOL-MOVE-1", "POOL-MOVE-4"),
-        *("CONTENT-COPY-1", "EVENT-NET-1", "EVENT-RESIDENCY-2", "STEP-RESERVE-1", "STEP-REPLACE-1", "STEP-MOVE-1"),
-        *("STEP-ROLLBACK-2", "STEP-IMMEDIATE-1", "ERR-ATOMIC-1"),
+        *(
+            "CONTENT-COPY-1",
+            "CONTENT-MOVE-1",
+            "EVENT-NET-1",
+            "EVENT-RESIDENCY-2",
+            "STEP-RESERVE-1",
+            "STEP-REPLACE-1",
+            "STEP-MOVE-1",
+        ),
+        *("STEP-ROLLBACK-2", "STEP-ROLLBACK-3", "STEP-IMMEDIATE-1", "ERR-ATOMIC-1"),
     ),
     "It says what a question is about.": ("POOL-CONTAINS-1", "STEP-LOOKUP-2", "CONTENT-SOUND-1", "OBSERVE-1"),
     "It is an invariant: what it forbids, no operation reaches.": (
         *("INV-PARTITION-1", "INV-QUEUE-1", "INV-QUEUE-2", "INV-COUNT-1", "INV-WRITER-1", "INV-NULL-1"),
         *("INV-INDEX-1", "INV-INDEX-2", "INV-INDEX-3", "INV-SLOT-1", "INV-CHAIN-1", "INV-FULL-1", "INV-HASHES-1"),
         *("INV-EVENTS-1", "INV-EVENTS-2", "INV-STATUS-1", "INV-RESERVED-1", "INV-RESERVED-2", "INV-LRU-1"),
+        *("INV-SOUND-1", "INV-SERVED-1"),
     ),
 }
 """By the reason, the clauses that it holds for."""
