@@ -382,7 +382,7 @@ def test_what_a_served_backend_prints_does_not_come_between_the_messages(
 @pytest.mark.parametrize(
     ("target", "said"),
     [
-        ("noisy:Torn", ("exit code 1", "RuntimeError: the pool is torn")),
+        ("noisy:Torn", ("reports at `run`", "RuntimeError: the pool is torn", 'noisy.py", line')),
         ("noisy:Thorn", ("exit code 2", "did you mean Torn?")),
         ("a b", ("exit code 2", "usage")),
     ],

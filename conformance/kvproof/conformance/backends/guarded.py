@@ -1,4 +1,4 @@
-"""A backend in this process, held to what the interface says: whatever else it does is the adapter's error."""
+"""A backend written in Python, held to what the interface says: whatever else it does is the adapter's error."""
 
 from __future__ import annotations
 

@@ -21,6 +21,7 @@ from kvproof.conformance.certification.profiles import DEEP, PROFILES, QUICK, ST
 from kvproof.conformance.certification.result import KnownDivergence, Run
 from kvproof.conformance.certification.show import show_run
 from kvproof.conformance.certification.verdict import ExitCode, exit_code, no_certificate
+from kvproof.conformance.signals import ending_in_order
 from kvproof.conformance.terminal import say
 
 BUDGET = 10
@@ -32,6 +33,7 @@ def _profile(name: str) -> str:
     return name
 
 
+@ending_in_order("certify")
 def certify(
     target: Annotated[
         str, typer.Argument(help="reference, a name of an entry point, module:factory, or exec:COMMAND.")

@@ -17,6 +17,7 @@ from kvproof.conformance.certification.expectations import expectations, unmet_e
 from kvproof.conformance.certification.failure import TRACE_FILE
 from kvproof.conformance.certification.lockstep import BATCH, Lockstep
 from kvproof.conformance.certification.trace import Trace, TraceError, read_file
+from kvproof.conformance.signals import ending_in_order
 from kvproof.conformance.tell_divergence import say_differences, say_divergence
 from kvproof.conformance.terminal import did_you_mean, say
 from kvproof.conformance.workloads.arrivals import Workload, WorkloadError, load, read_workload, shipped
@@ -37,6 +38,7 @@ class _UsageError(ValueError):
     """What the user asked for makes no sense; the text says why."""
 
 
+@ending_in_order("replay")
 def replay(
     file: Annotated[str, typer.Argument(help="A trace of operations, a workload (.jsonl.gz), or a shipped workload.")],
     target: Annotated[str, typer.Option(help="The backend: a name, `module:factory` or `exec:COMMAND`.")] = "reference",

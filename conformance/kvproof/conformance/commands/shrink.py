@@ -15,10 +15,12 @@ from kvproof.conformance.certification.lockstep import Divergence, Lockstep
 from kvproof.conformance.certification.shrink import shrink as make_short
 from kvproof.conformance.certification.trace import Trace, TraceError, read_file, trace_of, write
 from kvproof.conformance.certification.verdict import ExitCode
+from kvproof.conformance.signals import ending_in_order
 from kvproof.conformance.tell_divergence import say_divergence
 from kvproof.conformance.terminal import say
 
 
+@ending_in_order("shrink")
 def shrink(
     file: Annotated[Path, typer.Argument(metavar="TRACE", help="A trace of operations, in JSON lines.")],
     target: Annotated[str, typer.Option(help="The backend: a name, `module:factory` or `exec:COMMAND`.")],

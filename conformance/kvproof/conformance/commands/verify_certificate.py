@@ -12,9 +12,11 @@ from kvproof.conformance.backends.interface import AdapterError
 from kvproof.conformance.backends.targets import TargetError, open_subject
 from kvproof.conformance.certification import certificate as certificates
 from kvproof.conformance.certification.verdict import ExitCode
+from kvproof.conformance.signals import ending_in_order
 from kvproof.conformance.terminal import say
 
 
+@ending_in_order("verify-certificate")
 def verify_certificate(
     folder: Annotated[Path, typer.Argument(metavar="DIR", help="The folder that `kvproof certify --out` wrote.")],
     target: Annotated[str | None, typer.Option(help="Run the trace of each failure again, on this backend.")] = None,
