@@ -91,7 +91,7 @@ def test_what_the_backend_does_not_offer_is_left_out_and_counted(
     use(monkeypatch, OnlyPlain)
     result = run(app, ["replay", a_trace(tmp_path)])
     assert result.exit_code == 0
-    assert "2 operations were left out" in squeezed(result.stdout)
+    assert "left out: 2 operations, undefined" in squeezed(result.stdout)
 
 
 @pytest.mark.parametrize(
@@ -157,7 +157,7 @@ def test_a_workload_is_replayed_at_each_pool_size_and_summarized() -> None:
     assert "blocks mode requests hit evicted full operations" in text
     assert "20 immediate logical named" in text
     assert "100 steps logical named 30" in text
-    assert "requests need more than 20 blocks; they were left out." in text
+    assert "requests, which need more than 20 blocks" in text
     assert "No difference: " in text
 
 

@@ -216,3 +216,9 @@ def test_two_prefixes_of_one_name_are_told_apart() -> None:
     steps = (AddRequest("r1", (7, 8)), Truncate("r1", 0), AppendTokens("r1", (1, 2)))
     names = timeline_of(trace_of(runs.CONFIG, steps)).names
     assert sorted(names.values()) == ["r1[0:1]", "r1[0:1]'", "r1[0:2]", "r1[0:2]'"]
+
+
+def test_controls_are_spelled_out() -> None:
+    page = report(runs.run(identity=Identity("\x1b[2Jname", "\u202e\x07")))
+    assert "\\x1b[2Jname" in page
+    assert not any(control in page for control in "\x1b\x07\u202e")

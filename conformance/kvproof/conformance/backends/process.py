@@ -39,6 +39,7 @@ from kvproof.conformance.backends.messages import (
 )
 from kvproof.conformance.backends.wire import Step
 from kvproof.conformance.operations import Operation, name_of
+from kvproof.conformance.terminal import counted
 from kvproof.spec.vocabulary import PoolConfig
 
 ANSWER_TIMEOUT_S = 10.0
@@ -111,7 +112,9 @@ class ProcessBackend:
         _, capabilities = self.identify()
         steps = self._ask(Run(tuple(operations), observe), Steps, self._timeout_s).steps
         if len(steps) != len(operations):
-            self._fail(f"answered {len(operations)} operations with {len(steps)} steps; each has one")
+            self._fail(
+                f"answered {counted(len(operations), 'operations')} with {counted(len(steps), 'steps')}; each has one"
+            )
         try:
             return [
                 _checked(operation, step, observe, capabilities)

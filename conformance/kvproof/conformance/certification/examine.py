@@ -16,9 +16,18 @@ from kvproof.conformance.certification.result import StageRow, Status
 from kvproof.conformance.certification.smoke import smoke
 from kvproof.conformance.certification.stages import Outcome, Subject, exhaustive, near_misses, random_walks
 from kvproof.conformance.certification.trace import Trace
+from kvproof.conformance.terminal import counted
 from kvproof.conformance.vectors import is_draining, vectors
 from kvproof.conformance.workloads.play import Played
 from kvproof.conformance.workloads.stage import replay_workloads
+
+IDLE = {
+    "vectors": "none of them fits what is claimed",
+    "exhaustive": "it needs holders with names, which are not claimed",
+    "traces": "they need full attention, which is not claimed",
+    "illegal": "level R is not claimed",
+}
+"""Why a stage had nothing to do."""
 
 Tell = Callable[[str], None]
 """Hears in words what is being done."""
@@ -111,7 +120,8 @@ class _Examiner:
         return done
 
     def _tell_played(self, played: Played) -> None:
-        self._tell(f"traces: {played.workload}, {played.config.num_blocks:,} blocks, {played.operations:,} operations")
+        blocks, operations = counted(played.config.num_blocks, "blocks"), counted(played.operations, "operations")
+        self._tell(f"traces: {played.workload}, {blocks}, {operations}")
 
     def _run_vector(self, vector: Trace, done: Outcome) -> None:
         lockstep = Lockstep(self._backend, self._done.capabilities, vector.header.config, watch=not is_draining(vector))
@@ -122,6 +132,9 @@ class _Examiner:
 
     def _note(self, outcome: Outcome, seconds: float) -> None:
         done, name = self._done, outcome.name
+        if not outcome.pools:
+            done.stages.append(StageRow(name, Status.DISABLED, reason=IDLE[name]))
+            return
         counts = {"pools": outcome.pools, "operations": outcome.operations.total(), "refusals": outcome.refusals}
         status = Status.FAIL if outcome.divergences else Status.PASS
         broke_off = f"it ended early, after {len(outcome.divergences)} divergences" if outcome.broke_off else ""
@@ -132,7 +145,8 @@ class _Examiner:
             self._findings += [Finding(divergence, name, seed=self._seed) for divergence in outcome.divergences]
 
     def _tell_outcome(self, so_far: Outcome) -> None:
-        self._tell(f"{so_far.name}: {so_far.pools:,} pools, {so_far.operations.total():,} operations")
+        pools, operations = counted(so_far.pools, "pools"), counted(so_far.operations.total(), "operations")
+        self._tell(f"{so_far.name}: {pools}, {operations}")
 
     def _tell_short(self, number: int, total: int) -> None:
         self._tell(f"making traces short: {number} of {total}")

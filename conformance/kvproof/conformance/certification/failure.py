@@ -26,9 +26,13 @@ from kvproof.conformance.certification.result import Failure, FailureFacts, Mism
 from kvproof.conformance.certification.trace import TraceError, trace_of
 from kvproof.conformance.mutation.catalogue import MUTANTS
 from kvproof.conformance.operations import Operation, describe, name_of
+from kvproof.conformance.terminal import counted, printable
 
 TRACE_FILE, FACTS_FILE = "trace.jsonl", "failure.json"
 """What the folder of a failure holds."""
+
+FAILURES = "failures"
+"""The folder in which the folders of failures lie."""
 
 
 def failure_id(clause: str, operation: Operation, parts: tuple[str, ...]) -> str:
@@ -49,7 +53,7 @@ def failure_of(
         id=name,
         clause=clause,
         stage=stage,
-        operation=describe(last),
+        operation=printable(describe(last)),
         operations=len(divergence.operations),
         found_operations=found_operations,
         mismatches=tuple(Mismatch(each.what, text_of(each.expected), text_of(each.got)) for each in _told(divergence)),
@@ -59,9 +63,19 @@ def failure_of(
         fault=fault,
         harm=harm,
         seed=seed,
-        replay=f"kvproof replay failures/{name}/{TRACE_FILE} --target {shlex.quote(target)}",
+        replay=f"kvproof replay {_place(name)} --target {shlex.quote(target)}",
         trace=trace_of(divergence.config, divergence.operations),
     )
+
+
+def _place(name: str) -> str:
+    """Where the trace of a failure is, within the folder of a run."""
+    return f"{FAILURES}/{name}/{TRACE_FILE}"
+
+
+def replay_from_here(failure: Failure, folder: Path) -> str:
+    """The line that replays a failure whose own folder is this one, from the current folder."""
+    return failure.replay.replace(_place(failure.id), shlex.quote(str(folder / TRACE_FILE)), 1)
 
 
 def _part(name: str, value: object) -> object:
@@ -123,11 +137,6 @@ def _line(item: object) -> str:
     return text_of(item).replace("\n", ", ")
 
 
-def printable(text: str) -> str:
-    """The text with what UTF-8 cannot hold spelled out."""
-    return text.encode("utf-8", "backslashreplace").decode("utf-8")
-
-
 # Folders
 
 
@@ -150,7 +159,9 @@ def read_failure(folder: Path) -> Failure:
     except msgspec.DecodeError as error:
         raise TraceError(f"{file} describes no failure: {error}") from None
     if facts.operations != len(trace.steps):
-        raise TraceError(f"{file} speaks of {facts.operations} operations, the trace has {len(trace.steps)}")
+        raise TraceError(
+            f"{file} speaks of {counted(facts.operations, 'operations')}, the trace has {len(trace.steps)}"
+        )
     return Failure(**{field: getattr(facts, field) for field in FailureFacts.__struct_fields__}, trace=trace)
 
 

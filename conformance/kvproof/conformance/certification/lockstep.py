@@ -11,6 +11,7 @@ from kvproof.conformance.certification.events_apart import with_drains, without_
 from kvproof.conformance.certification.model import Expected, Model
 from kvproof.conformance.operations import Lookup, Operation, TakeEvents
 from kvproof.conformance.preconditions import violations
+from kvproof.conformance.terminal import counted
 from kvproof.spec.vocabulary import PoolConfig
 
 BATCH = 64
@@ -109,7 +110,9 @@ class Lockstep:
     def _send(self, operations: Sequence[Operation], observe: bool) -> list[Step]:
         steps = self._backend.run(operations, observe)
         if len(steps) != len(operations):
-            raise AdapterError(f"{len(operations)} operations were sent, and {len(steps)} answers came back")
+            raise AdapterError(
+                f"{counted(len(operations), 'operations')} sent, and {counted(len(steps), 'answers')} came back"
+            )
         return steps
 
     def compare_state(self) -> None:

@@ -19,6 +19,7 @@ from kvproof.conformance.operations import (
     describe,
     name_of,
 )
+from kvproof.conformance.terminal import counted
 from kvproof.spec.vocabulary import CommitMode, HolderMode, PoolConfig
 
 POOLS = 2
@@ -43,7 +44,9 @@ def smoke(subject: Subject) -> Outcome:
 def _run(subject: Subject, config: PoolConfig, operations: Sequence[Operation], done: Outcome) -> list[Step]:
     steps = subject.backend.run(operations, True)
     if len(steps) != len(operations):
-        raise AdapterError(f"{len(operations)} operations were sent, and {len(steps)} answers came back")
+        raise AdapterError(
+            f"{counted(len(operations), 'operations')} sent, and {counted(len(steps), 'answers')} came back"
+        )
     for operation, step in zip(operations, steps, strict=True):
         if step.answer.error is not None:
             raise AdapterError(f"{describe(operation)} was refused: {step.answer.error}: {step.answer.message}")

@@ -10,10 +10,11 @@ import msgspec
 
 from kvproof.conformance.backends.reference import CAPABILITIES
 from kvproof.conformance.backends.wire import Entry, Observation
-from kvproof.conformance.certification.failure import printable, text_of
+from kvproof.conformance.certification.failure import text_of
 from kvproof.conformance.certification.model import Model
 from kvproof.conformance.certification.trace import Trace
 from kvproof.conformance.operations import describe
+from kvproof.conformance.terminal import printable
 from kvproof.conformance.world import World
 
 T = TypeVar("T")

@@ -22,7 +22,7 @@ from kvproof.conformance.certification.result import KnownDivergence, Run
 from kvproof.conformance.certification.show import show_run
 from kvproof.conformance.certification.verdict import ExitCode, exit_code, no_certificate
 from kvproof.conformance.signals import ending_in_order
-from kvproof.conformance.terminal import say
+from kvproof.conformance.terminal import complain, say
 
 BUDGET = 10
 
@@ -77,14 +77,14 @@ def certify(
             check_output(out)
         backend = open_subject(target)
     except (KnownError, OutputError, TargetError) as error:
-        typer.echo(f"kvproof certify: {error}", err=True)
+        complain("certify", error)
         raise typer.Exit(ExitCode.USAGE) from None
     except AdapterError as error:
-        typer.echo(f"kvproof certify: {error}", err=True)
+        complain("certify", error)
         raise typer.Exit(ExitCode.ADAPTER_ERROR) from None
     say(console, f"{target}, profile {chosen.name}, seed {seed}")
     run = _run(console, backend, target, chosen, seed, listed)
-    show_run(console, run)
+    show_run(console, run, out)
     if out is not None:
         _write(console, run, out)
     raise typer.Exit(exit_code(run))
@@ -100,10 +100,10 @@ def _run(
             control = None if profile.name == QUICK.name else mutation_control(status.update)
         return run_of(done, target, profile, seed, driven, control, known)
     except AdapterError as error:
-        typer.echo(f"kvproof certify: {error}", err=True)
+        complain("certify", error)
         raise typer.Exit(ExitCode.ADAPTER_ERROR) from None
     except KeyboardInterrupt:
-        typer.echo("kvproof certify: interrupted; nothing was written", err=True)
+        complain("certify", "interrupted; nothing was written")
         raise typer.Exit(ExitCode.INCONCLUSIVE) from None
     finally:
         backend.close()
@@ -129,8 +129,9 @@ def _write(console: Console, run: Run, out: Path) -> None:
     try:
         certified = write_output(run, out)
     except OutputError as error:
-        typer.echo(f"kvproof certify: {error}", err=True)
+        complain("certify", error)
         raise typer.Exit(ExitCode.USAGE) from None
-    say(console, f"written to {out}: " + ("the certificate, " * certified) + "report.html, junit.xml, failures")
+    parts = ["the certificate"] * certified + ["report.html", "junit.xml"] + ["failures"] * bool(run.failures)
+    say(console, f"written to {out}: {', '.join(parts)}")
     for reason in () if certified else no_certificate(run):
         say(console, f"no certificate: {reason}")

@@ -19,7 +19,7 @@ from kvproof.conformance.certification.lockstep import BATCH, Lockstep
 from kvproof.conformance.certification.trace import Trace, TraceError, read_file
 from kvproof.conformance.signals import ending_in_order
 from kvproof.conformance.tell_divergence import say_differences, say_divergence
-from kvproof.conformance.terminal import did_you_mean, say
+from kvproof.conformance.terminal import complain, counted, did_you_mean, say
 from kvproof.conformance.workloads.arrivals import Workload, WorkloadError, load, read_workload, shipped
 from kvproof.conformance.workloads.play import Played, configurations, play
 
@@ -80,10 +80,10 @@ def replay(
         else:
             conforms = _replay_workload(console, recorded, backend, tuple(blocks or DEFAULT_BLOCKS), requests)
     except (_UsageError, TraceError, WorkloadError, TargetError) as error:
-        typer.echo(f"kvproof replay: {error}", err=True)
+        complain("replay", error)
         raise typer.Exit(USAGE) from None
     except AdapterError as error:
-        typer.echo(f"kvproof replay: the adapter failed: {error}", err=True)
+        complain("replay", f"the adapter failed: {error}")
         raise typer.Exit(ADAPTER) from None
     finally:
         if backend is not None:
@@ -121,7 +121,7 @@ def _replay_trace(console: Console, trace: Trace, backend: Backend) -> bool:
         for start in range(0, len(operations), BATCH):
             if lockstep.divergence is None:
                 lockstep.run(operations[start : start + BATCH])
-                show(f"{len(lockstep.operations):,} of {len(operations):,} operations")
+                show(f"{len(lockstep.operations):,} of {counted(len(operations), 'operations')}")
         lockstep.compare_state()
     if lockstep.divergence is not None:
         say_divergence(console, lockstep.divergence)
@@ -138,11 +138,11 @@ def _replay_trace(console: Console, trace: Trace, backend: Backend) -> bool:
     if left_out := len(operations) - compared:
         say(
             console,
-            f"{left_out:,} operations were left out: undefined, not offered, or to be refused without level R.",
+            f"left out: {counted(left_out, 'operations')}, undefined, not offered, or to be refused without level R.",
         )
     say(
         console,
-        f"No difference: {compared:,} operations compared; expectations that hold: {expectations(trace):,}.",
+        f"No difference: {counted(compared, 'operations')} compared; expectations that hold: {expectations(trace):,}.",
         "green",
     )
     return True
@@ -168,7 +168,11 @@ def _replay_workload(
         say_divergence(console, divergence)
         return False
     operations, seconds = sum(played.operations for played in done), sum(played.seconds for played in done)
-    say(console, f"No difference: {operations:,} operations compared, {_rate(operations, seconds)} a second.", "green")
+    say(
+        console,
+        f"No difference: {counted(operations, 'operations')} compared, {_rate(operations, seconds)} a second.",
+        "green",
+    )
     return True
 
 
@@ -223,5 +227,5 @@ def _show_runs(console: Console, name: str, runs: list[Played]) -> None:
         if left_out := played.counts.left_out:
             say(
                 console,
-                f"{left_out:,} requests need more than {played.config.num_blocks:,} blocks; they were left out.",
+                f"left out: {counted(left_out, 'requests')}, which need more than {played.config.num_blocks:,} blocks",
             )

@@ -17,7 +17,7 @@ from kvproof.conformance.certification.trace import Trace, TraceError, read_file
 from kvproof.conformance.certification.verdict import ExitCode
 from kvproof.conformance.signals import ending_in_order
 from kvproof.conformance.tell_divergence import say_divergence
-from kvproof.conformance.terminal import say
+from kvproof.conformance.terminal import complain, counted, say
 
 
 @ending_in_order("shrink")
@@ -42,15 +42,18 @@ def shrink(
         trace = read_file(file)
         short = _short(trace, target)
     except (TraceError, TargetError) as error:
-        typer.echo(f"kvproof shrink: {error}", err=True)
+        complain("shrink", error)
         raise typer.Exit(ExitCode.USAGE) from None
     except AdapterError as error:
-        typer.echo(f"kvproof shrink: the adapter failed: {error}", err=True)
+        complain("shrink", f"the adapter failed: {error}")
         raise typer.Exit(ExitCode.ADAPTER_ERROR) from None
     if short is None:
-        typer.echo("kvproof shrink: nothing differs on this trace", err=True)
+        complain("shrink", "nothing differs on this trace")
         raise typer.Exit(ExitCode.INCONCLUSIVE)
-    say(console, f"{len(trace.steps):,} operations became {len(short.operations):,}; they break {clause_of(short)}")
+    say(
+        console,
+        f"{counted(len(trace.steps), 'operations')} became {len(short.operations):,}, which break {clause_of(short)}",
+    )
     say_divergence(console, short)
     if out is None:
         typer.echo(write(trace_of(short.config, short.operations)), nl=False)
@@ -58,7 +61,7 @@ def shrink(
     try:
         out.write_text(write(trace_of(short.config, short.operations)), encoding="utf-8")
     except OSError as error:
-        typer.echo(f"kvproof shrink: {out} cannot be written: {error.strerror}", err=True)
+        complain("shrink", f"{out} cannot be written: {error.strerror}")
         raise typer.Exit(ExitCode.USAGE) from None
 
 
