@@ -9,10 +9,11 @@ from dataclasses import dataclass, field
 
 from kvproof.conformance.backends.interface import AdapterError, Backend, Capabilities, Identity
 from kvproof.conformance.certification.applicable import why_not
+from kvproof.conformance.certification.crash import Reopen, crash_of
 from kvproof.conformance.certification.findings import Finding, Shown, failures
-from kvproof.conformance.certification.lockstep import Lockstep
+from kvproof.conformance.certification.lockstep import AdapterCrash, Lockstep
 from kvproof.conformance.certification.profiles import Profile
-from kvproof.conformance.certification.result import StageRow, Status
+from kvproof.conformance.certification.result import Crash, StageRow, Status
 from kvproof.conformance.certification.smoke import smoke
 from kvproof.conformance.certification.stages import Outcome, Subject, exhaustive, near_misses, random_walks
 from kvproof.conformance.certification.trace import Trace
@@ -49,16 +50,24 @@ class Examination:
     operations: dict[str, Counter[str]] = field(default_factory=dict)
     met: Counter[str] = field(default_factory=Counter)
     shown: list[Shown] = field(default_factory=list)
+    crash: Crash | None = None
 
 
-def examine(backend: Backend, profile: Profile, seed: int, tell: Tell = lambda text: None) -> Examination:
-    """Drive a backend through all stages. If its adapter breaks, that ends the run, and is what the last stage says."""
-    return _Examiner(backend, profile, seed, tell).run()
+def examine(
+    backend: Backend, profile: Profile, seed: int, tell: Tell = lambda text: None, reopen: Reopen | None = None
+) -> Examination:
+    """Drive a backend through all stages.
+
+    If its adapter breaks, that ends the run, and is what the last stage says; the backend is made anew with `reopen`,
+    to find out whether it breaks there again.
+    """
+    return _Examiner(backend, profile, seed, tell, reopen).run()
 
 
 class _Examiner:
-    def __init__(self, backend: Backend, profile: Profile, seed: int, tell: Tell) -> None:
+    def __init__(self, backend: Backend, profile: Profile, seed: int, tell: Tell, reopen: Reopen | None) -> None:
         self._backend, self._profile, self._seed, self._tell = backend, profile, seed, tell
+        self._reopen = reopen
         identity, capabilities = backend.identify()
         self._subject = Subject(backend, capabilities)
         self._done = Examination(identity, capabilities)
@@ -73,6 +82,9 @@ class _Examiner:
             except AdapterError as broken:
                 seconds = time.process_time() - started
                 self._done.stages.append(StageRow(name, Status.ERROR, cpu_seconds=seconds, reason=str(broken)))
+                if isinstance(broken, AdapterCrash) and self._reopen is not None:
+                    self._tell("making the trace of the crash short")
+                    self._done.crash = crash_of(broken, name, self._reopen)
                 return self._done
             self._note(outcome, time.process_time() - started)
         self._tell("making traces short")

@@ -22,7 +22,7 @@ from kvproof.conformance.backends.wire import (
 )
 from kvproof.conformance.certification import trace as traces
 from kvproof.conformance.certification.lockstep import Difference, Divergence, Lockstep
-from kvproof.conformance.certification.result import Failure, FailureFacts, Mismatch
+from kvproof.conformance.certification.result import Crash, Failure, FailureFacts, Mismatch
 from kvproof.conformance.certification.trace import TraceError, trace_of
 from kvproof.conformance.mutation.catalogue import MUTANTS
 from kvproof.conformance.operations import Operation, describe, name_of
@@ -31,8 +31,11 @@ from kvproof.conformance.terminal import counted, printable
 TRACE_FILE, FACTS_FILE = "trace.jsonl", "failure.json"
 """What the folder of a failure holds."""
 
-FAILURES = "failures"
-"""The folder in which the folders of failures lie."""
+FAILURES, CRASH = "failures", "crash"
+"""The folder in which the folders of failures lie, and that of a crash of the adapter."""
+
+ERROR_FILE = "error.txt"
+"""What the folder of a crash holds beside the trace: the whole error."""
 
 
 def failure_id(clause: str, operation: Operation, parts: tuple[str, ...]) -> str:
@@ -76,6 +79,11 @@ def _place(name: str) -> str:
 def replay_from_here(failure: Failure, folder: Path) -> str:
     """The line that replays a failure whose own folder is this one, from the current folder."""
     return failure.replay.replace(_place(failure.id), shlex.quote(str(folder / TRACE_FILE)), 1)
+
+
+def replay_of_crash(target: str, folder: Path) -> str:
+    """The line that runs the trace of a crash again, whose own folder is this one."""
+    return f"kvproof replay {shlex.quote(str(folder / TRACE_FILE))} --target {shlex.quote(target)}"
 
 
 def _part(name: str, value: object) -> object:
@@ -147,6 +155,12 @@ def files_of(failure: Failure) -> dict[str, bytes]:
         TRACE_FILE: traces.write(failure.trace).encode(),
         FACTS_FILE: msgspec.json.format(facts, indent=1) + b"\n",
     }
+
+
+def files_of_crash(crash: Crash) -> dict[str, bytes]:
+    """The files of a crash's folder."""
+    error = crash.error.encode("utf-8", "backslashreplace")
+    return {TRACE_FILE: traces.write(crash.trace).encode(), ERROR_FILE: error + b"\n"}
 
 
 def read_failure(folder: Path) -> Failure:

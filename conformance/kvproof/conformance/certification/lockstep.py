@@ -42,6 +42,14 @@ class Divergence:
     watched: bool = True
 
 
+class AdapterCrash(AdapterError):
+    """The adapter broke while it ran these operations, in a pool of this configuration, or as that was made."""
+
+    def __init__(self, text: str, config: PoolConfig, operations: tuple[Operation, ...], watched: bool = True) -> None:
+        super().__init__(text)
+        self.config, self.operations, self.watched = config, operations, watched
+
+
 class Lockstep:
     """Runs operations on a backend and on the reference; the first difference sets `divergence` and ends it.
 
@@ -62,7 +70,11 @@ class Lockstep:
         self._not_observed = 0
         self._before = self.model.glance()
         self._waiting: list[Expected] = []
-        backend.start(config)
+        self._sent: list[Expected] = []
+        try:
+            backend.start(config)
+        except AdapterError as error:
+            raise AdapterCrash(str(error), config, (), watch) from error
 
     def run(self, operations: Iterable[Operation]) -> None:
         """Run what is defined and offered, in batches. Operations are asked for one by one, as the model goes on."""
@@ -84,6 +96,7 @@ class Lockstep:
     def _compare(self) -> None:
         """Send what waits, and compare what comes back."""
         waiting, self._waiting = self._waiting, []
+        self._sent = waiting
         sent = [each for each in waiting if self.model.is_offered(each.operation)]
         answers = iter(self._answers([each.operation for each in sent]))
         for each in waiting:
@@ -97,6 +110,7 @@ class Lockstep:
                     )
                     return
             self._before = each.seen
+        self._sent = []
         self._not_observed += len(waiting)
         if self._not_observed >= self._config.num_blocks:
             self.compare_state()
@@ -108,12 +122,19 @@ class Lockstep:
         return without_drains(self._send(with_drains(operations), False))
 
     def _send(self, operations: Sequence[Operation], observe: bool) -> list[Step]:
-        steps = self._backend.run(operations, observe)
+        try:
+            steps = self._backend.run(operations, observe)
+        except AdapterError as error:
+            raise AdapterCrash(str(error), self._config, self._so_far(), self._watches) from error
         if len(steps) != len(operations):
             raise AdapterError(
                 f"{counted(len(operations), 'operations')} sent, and {counted(len(steps), 'answers')} came back"
             )
         return steps
+
+    def _so_far(self) -> tuple[Operation, ...]:
+        """What was compared, and what was sent with the batch of which no answer came."""
+        return (*self.operations, *(each.operation for each in self._sent))
 
     def compare_state(self) -> None:
         """Compare the whole state of a large pool; that of a small one was compared after each operation."""

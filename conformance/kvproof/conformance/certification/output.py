@@ -70,6 +70,8 @@ def contents(run: Run) -> dict[str, bytes]:
     files = {REPORT_FILE: report(run).encode(), JUNIT_FILE: junit(run)}
     for failure in run.failures:
         files |= {f"{failures.FAILURES}/{failure.id}/{name}": data for name, data in failures.files_of(failure).items()}
+    if run.crash is not None:
+        files |= {f"{failures.CRASH}/{name}": data for name, data in failures.files_of_crash(run.crash).items()}
     if not no_certificate(run):
         files[CERTIFICATE_FILE] = encode(certificate_of(run, files))
     return files

@@ -9,9 +9,9 @@ from rich.table import Table
 from rich.text import Text
 
 from kvproof.conformance.backends.interface import LEVELS
-from kvproof.conformance.certification.failure import FAILURES, replay_from_here
+from kvproof.conformance.certification.failure import CRASH, FAILURES, replay_from_here, replay_of_crash
 from kvproof.conformance.certification.pages import HEADINGS, StateTable, page_of
-from kvproof.conformance.certification.result import Failure, Run, StageRow, Status
+from kvproof.conformance.certification.result import Crash, Failure, Run, StageRow, Status
 from kvproof.conformance.certification.timeline import CELLS, Moment, timeline_of
 from kvproof.conformance.certification.trace import Trace
 from kvproof.conformance.certification.verdict import (
@@ -31,6 +31,9 @@ from kvproof.spec.clauses import clauses
 
 NAMED = 4
 """Clauses that are named where a row says what was not exercised; the report has them all."""
+
+LAST_MOMENTS = 20
+"""Operations that are shown of a crash; its file has them all."""
 
 DIFFERS = "» "
 """Stands before a cell that differs."""
@@ -54,9 +57,11 @@ def show_run(console: Console, run: Run, folder: Path | None = None) -> None:
     for line in run.honesty:
         say(console, line, "dim")
     console.print()
+    if run.crash is not None:
+        _show_crash(console, run.crash, run.target, None if folder is None else folder / CRASH)
     for line in errors(run) or _what_is_left(run):
         say(console, line)
-    if run.failures and folder is None:
+    if (run.failures or run.crash) and folder is None:
         say(console, "With --out DIR the traces are kept, to be replayed.")
     outcome = verdict(run)
     style = "bold green" if exit_code(run) is ExitCode.CONFORMANT else "bold red"
@@ -134,6 +139,24 @@ def show_failure(console: Console, failure: Failure, folder: Path | None = None)
         say(console, replay_from_here(failure, folder), "bold")
 
 
+def _show_crash(console: Console, crash: Crash, target: str, folder: Path | None) -> None:
+    """The last operations that the adapter was asked for before it broke, and the line that runs them again."""
+    length = counted(len(crash.trace.steps), "operations")
+    say(console, f"Where the adapter broke: in stage {crash.stage}, after {length}", "bold red")
+    moments = timeline_of(crash.trace).moments[1:]
+    left_out = max(0, len(moments) - LAST_MOMENTS)
+    if left_out:
+        say(console, f"     (before: {counted(left_out, 'operations')})", "dim")
+    _show_moments(console, moments[left_out:], left_out)
+    if crash.again:
+        say(console, f"it breaks there again; when it was found, there were {crash.found_operations}", "dim")
+    else:
+        say(console, "it did not break again when they were repeated", "dim")
+    if folder is not None:
+        say(console, replay_of_crash(target, folder), "bold")
+    console.print()
+
+
 def show_trace(console: Console, trace: Trace) -> None:
     """A trace as it should go: each operation with its answer and its events."""
     if trace.header.name:
@@ -147,8 +170,8 @@ def show_trace(console: Console, trace: Trace) -> None:
     _show_lines(console, "free queue, next victim first:", " ".join(map(str, moments[-1].queue)) or "empty")
 
 
-def _show_moments(console: Console, moments: tuple[Moment, ...]) -> None:
-    for number, moment in enumerate(moments, 1):
+def _show_moments(console: Console, moments: tuple[Moment, ...], before: int = 0) -> None:
+    for number, moment in enumerate(moments, before + 1):
         answer = f" → {moment.answer}" if moment.answer else ""
         say(console, f"{number:3}  {moment.operation}{answer}")
         for event in moment.events:

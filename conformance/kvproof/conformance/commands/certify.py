@@ -96,7 +96,7 @@ def _run(
     try:
         with console.status("smoke") as status:
             driven = driven_files(backend.identify()[0])
-            done = examine(backend, profile, seed, _Progress(console, status).tell)
+            done = examine(backend, profile, seed, _Progress(console, status).tell, lambda: open_subject(target))
             control = None if profile.name == QUICK.name else mutation_control(status.update)
         return run_of(done, target, profile, seed, driven, control, known)
     except AdapterError as error:
@@ -131,7 +131,9 @@ def _write(console: Console, run: Run, out: Path) -> None:
     except OutputError as error:
         complain("certify", error)
         raise typer.Exit(ExitCode.USAGE) from None
-    parts = ["the certificate"] * certified + ["report.html", "junit.xml"] + ["failures"] * bool(run.failures)
+    parts = ["the certificate"] * certified + ["report.html", "junit.xml"]
+    parts += ["failures"] * bool(run.failures)
+    parts += ["crash"] * (run.crash is not None)
     say(console, f"written to {out}: {', '.join(parts)}")
     for reason in () if certified else no_certificate(run):
         say(console, f"no certificate: {reason}")
