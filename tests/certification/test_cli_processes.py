@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import fcntl
+import shlex
 import signal
 import subprocess
 import sys
@@ -15,7 +16,10 @@ from kvproof.conformance.backends import targets
 from kvproof.conformance.backends.interface import AdapterError
 from kvproof.conformance.backends.process import ProcessBackend
 from kvproof.conformance.backends.targets import TargetError, open_subject
+from kvproof.conformance.certification.crash import kind_of
+from kvproof.conformance.certification.trace import read_file
 from kvproof.conformance.cli import app
+from kvproof.conformance.operations import name_of
 
 STRANGERS = """
 import os, signal, sys, time
@@ -47,6 +51,32 @@ class Prints(Stranger):
 class Sleeps(Stranger):
     def misbehave(self):
         time.sleep(600)
+
+class Torn(ReferenceBackend):
+    # Breaks at the second reset of a pool in which something was allocated.
+
+    def start(self, config):
+        super().start(config)
+        self.allocated, self.resets = False, 0
+
+    def run(self, operations, observe):
+        names = [type(each).__name__ for each in operations]
+        self.allocated |= "Allocate" in names
+        self.resets += names.count("Reset")
+        if self.allocated and self.resets > 1:
+            raise RuntimeError("the pool is torn " + "x" * 10**5)
+        return super().run(operations, observe)
+
+class Once(ReferenceBackend):
+    # Breaks after so many operations, wherever that is.
+
+    ran = 0
+
+    def run(self, operations, observe):
+        self.ran += len(operations)
+        if self.ran > 100:
+            os._exit(7)
+        return super().run(operations, observe)
 
 class NoJson(ReferenceBackend):
     def run(self, operations, observe):
@@ -88,6 +118,39 @@ def test_a_backend_in_python_cannot_end_the_suite(target: str, code: int, says: 
 def test_where_a_backend_in_python_broke_is_shown() -> None:
     result = CliRunner().invoke(app, ["certify", "strangers:Raises", "--profile", "quick"])
     assert 'strangers.py", line' in result.output
+
+
+def test_an_adapter_that_breaks_leaves_the_operations_that_led_there(tmp_path: Path) -> None:
+    result = CliRunner().invoke(app, ["certify", "strangers:Torn", "--profile", "quick", "--out", "out"])
+    assert result.exit_code == 3
+    assert "the pool is torn" in result.output
+    assert len(result.output) < 20_000
+    assert "Where the adapter broke: in stage vectors, after 3 operations" in result.output
+    assert "it breaks there again" in result.output
+    assert "x" * 10**5 in (tmp_path / "out" / "crash" / "error.txt").read_text()
+    trace = read_file(tmp_path / "out" / "crash" / "trace.jsonl")
+    assert sorted(map(name_of, trace.operations)) == ["allocate", "reset", "reset"]
+
+    [line] = [line for line in result.output.splitlines() if line.startswith("kvproof replay")]
+    again = CliRunner().invoke(app, shlex.split(line)[1:])
+    assert again.exit_code == 3
+    assert "the pool is torn" in again.output
+
+
+def test_an_adapter_that_does_not_break_there_again_is_said_not_to(tmp_path: Path) -> None:
+    result = CliRunner().invoke(app, ["certify", "strangers:Once", "--profile", "quick"])
+    assert result.exit_code == 3
+    assert "it did not break again when they were repeated" in result.output
+    assert "With --out DIR the traces are kept" in result.output
+
+
+def test_errors_of_one_kind_differ_in_names_and_numbers_alone() -> None:
+    def kind(text: str) -> str:
+        return kind_of(AdapterError(text))
+
+    assert kind("run() raised KeyError: 'r1'\nmore") == kind("run() raised KeyError: 'r2'")
+    assert kind("run() raised KeyError: 'r1'") != kind("run() raised IndexError: 1")
+    assert kind("gave no answer in 10 s") == kind("gave no answer in 9 s") != kind("it ended with exit code 1")
 
 
 def test_a_backend_in_python_that_is_late_is_not_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
