@@ -14,6 +14,7 @@ from kvproof.conformance.operations import (
     CachePartialBlock,
     Evict,
     Free,
+    Hashes,
     KeyRef,
     Lookup,
     Operation,
@@ -115,3 +116,8 @@ def test_an_operation_that_is_illegal_is_made_smaller_too(n: object) -> None:
     config = PoolConfig(4, 2, (GroupConfig(GroupKind.FULL_ATTENTION, 2),), hash_seed=b"")
     found = short((*operations, *LONG[2:3]), config, "new_queue_is_reversed")
     assert len(found.operations) == 1
+
+
+def test_names_are_plain_even_if_that_takes_more_letters() -> None:
+    found = short((AddRequest("q", (5,)), Append("q", (6,)), Hashes("q")), mutant="appended_tokens_are_not_hashed")
+    assert {operation.request for operation in found.operations} == {"r1"}  # type: ignore[union-attr]

@@ -5,6 +5,7 @@ from collections.abc import Sequence
 from importlib.metadata import EntryPoint
 from pathlib import Path
 
+import msgspec
 import pytest
 from rich.console import Console
 from typer.testing import CliRunner, Result
@@ -211,3 +212,18 @@ def test_a_known_divergence_that_has_expired_is_said_to_have() -> None:
     assert "known to fail until 2026-11-30, which has expired: POOL-FREE-3" in shown(run)
     assert "POOL-FREE-2" not in shown(run).partition("which has expired")[2]
     assert report(run).count("It has expired.") == 1
+
+
+def test_a_failure_says_what_pool_it_is_in(folder: Path) -> None:
+    words = "In a pool of 4 blocks, the null block included; a hash after every 1 token; "
+    words += "group 0: full_attention, blocks of 2 tokens; residency logical, holders named, commit immediate:"
+    assert words in shown(runs.run([runs.failure()]))
+    assert words.rstrip(":") in report(runs.run([runs.failure()]))
+
+
+def test_a_state_that_is_as_expected_is_shown_once() -> None:
+    failure = runs.failure()
+    text = shown(runs.run([msgspec.structs.replace(failure, got=failure.expected)]))
+    assert "after it, as expected" in text
+    assert "got instead" not in text
+    assert "got instead" in shown(runs.run([failure]))

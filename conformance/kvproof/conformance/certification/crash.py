@@ -7,6 +7,7 @@ import time
 from collections.abc import Callable, Iterator
 
 from kvproof.conformance.backends.interface import AdapterError, Backend
+from kvproof.conformance.certification.candidates import plain_names
 from kvproof.conformance.certification.lockstep import AdapterCrash, Lockstep
 from kvproof.conformance.certification.reduce import reduced
 from kvproof.conformance.certification.result import Crash
@@ -57,7 +58,7 @@ class _Reopened:
         """The shortest trace that was found; None if the adapter does not break again on the one that broke it."""
         try:
             again = self._shows(self._broken.config, lambda world: iter(self._broken.operations))
-            return None if again is None else reduced(again, self._shows, PASSES)
+            return None if again is None else reduced(again, self._shows, PASSES, plain_names)
         finally:
             self._close()
 

@@ -15,7 +15,7 @@ from markupsafe import Markup, escape
 from kvproof.conformance.backends.interface import LEVELS
 from kvproof.conformance.certification.pages import HEADINGS, page_of
 from kvproof.conformance.certification.result import Run, Status
-from kvproof.conformance.certification.timeline import Timeline
+from kvproof.conformance.certification.timeline import Timeline, pool_in_words
 from kvproof.conformance.certification.verdict import exit_code, expired, levels_of, no_certificate, stale, verdict
 from kvproof.conformance.mutation.mutant import FAULT_KINDS
 from kvproof.conformance.terminal import counted, printable
@@ -42,6 +42,7 @@ def report(run: Run) -> str:
             headings=HEADINGS,
             Status=Status,
             counted=counted,
+            pool_in_words=pool_in_words,
         )
     )
 

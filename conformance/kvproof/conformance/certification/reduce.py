@@ -61,9 +61,11 @@ Shows = Callable[[PoolConfig, Callable[[World], Iterator[Operation]]], T | None]
 """Runs operations, which are asked for as the reference goes on, and returns what they show; None if it is another."""
 
 
-def reduced(found: T, shows: Shows[T], passes: Sequence[Candidates]) -> T:
-    """The same, shown by the smallest trace that was found."""
-    return _Reducer(found, shows).run(passes)
+def reduced(found: T, shows: Shows[T], passes: Sequence[Candidates], last: Candidates) -> T:
+    """The same by the smallest trace that was found; then by the first of the `last` candidates that shows it."""
+    reducer = _Reducer(found, shows)
+    reducer.run(passes)
+    return reducer.any_of(last)
 
 
 def size_of(found: Traced) -> tuple[int, tuple[int, ...], int, str]:
@@ -80,7 +82,7 @@ class _Reducer(Generic[T]):
         self._runs_left = MOST_RUNS
         self._tried: set[int] = set()
 
-    def run(self, passes: Sequence[Candidates]) -> T:
+    def run(self, passes: Sequence[Candidates]) -> None:
         """Try everything until nothing gets smaller."""
         before: T | None = None
         while self.best is not before:
@@ -90,7 +92,11 @@ class _Reducer(Generic[T]):
                 while any(self._try(*candidate) for candidate in candidates(self.best.config, self._items)):
                     pass  # the candidates of the smaller one come next
             self._leave_out_pairs()
-        return self.best
+
+    def any_of(self, candidates: Candidates) -> T:
+        """The first candidate that shows the same, whatever its size; else what was found before."""
+        shown = (self._run(*candidate) for candidate in candidates(self.best.config, self._items))
+        return next((found for found in shown if found is not None), self.best)
 
     def _leave_out_runs(self) -> None:
         """Leave out operations that follow each other, many first, from the end."""
@@ -119,11 +125,14 @@ class _Reducer(Generic[T]):
             return False
         self._tried.add(name)
         self._runs_left -= 1
-        found = self._shows(config, lambda world: followed(items, world))
+        found = self._run(config, items)
         if found is None or size_of(found) >= size_of(self.best):
             return False
         self.best, self._items = found, items_of(found)
         return True
+
+    def _run(self, config: PoolConfig, items: Sequence[Item]) -> T | None:
+        return self._shows(config, lambda world: followed(items, world))
 
 
 def items_of(found: Traced) -> list[Item]:

@@ -12,7 +12,7 @@ from kvproof.conformance.backends.interface import LEVELS
 from kvproof.conformance.certification.failure import CRASH, FAILURES, replay_from_here, replay_of_crash
 from kvproof.conformance.certification.pages import HEADINGS, StateTable, page_of
 from kvproof.conformance.certification.result import Crash, Failure, Run, StageRow, Status
-from kvproof.conformance.certification.timeline import CELLS, Moment, timeline_of
+from kvproof.conformance.certification.timeline import CELLS, Moment, pool_in_words, timeline_of
 from kvproof.conformance.certification.trace import Trace
 from kvproof.conformance.certification.verdict import (
     ExitCode,
@@ -120,6 +120,7 @@ def show_failure(console: Console, failure: Failure, folder: Path | None = None)
     if clause := clauses().get(failure.clause):
         say(console, f"{clause.id} ({clause.level.value}): {clause.sentence}")
     console.print()
+    say(console, f"In {pool_in_words(failure.trace.header.config)}:", "dim")
     _show_moments(console, page.timeline.moments[1:])
     console.print()
     for part, expected, got in page.mismatches:
@@ -143,6 +144,7 @@ def _show_crash(console: Console, crash: Crash, target: str, folder: Path | None
     """The last operations that the adapter was asked for before it broke, and the line that runs them again."""
     length = counted(len(crash.trace.steps), "operations")
     say(console, f"Where the adapter broke: in stage {crash.stage}, after {length}", "bold red")
+    say(console, f"In {pool_in_words(crash.trace.header.config)}:", "dim")
     moments = timeline_of(crash.trace).moments[1:]
     left_out = max(0, len(moments) - LAST_MOMENTS)
     if left_out:
@@ -164,6 +166,7 @@ def show_trace(console: Console, trace: Trace) -> None:
     for clause in map(clauses().get, trace.header.clauses):
         if clause is not None:
             say(console, f"{clause.id} ({clause.level.value}): {clause.sentence}")
+    say(console, f"In {pool_in_words(trace.header.config)}:", "dim")
     moments = timeline_of(trace).moments
     _show_moments(console, moments[1:])
     console.print(_state(StateTable("expected", "at the end", moments[-1].blocks, frozenset()), CELLS))

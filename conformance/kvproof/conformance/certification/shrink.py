@@ -25,7 +25,7 @@ from kvproof.conformance.operations import Operation, name_of
 from kvproof.conformance.world import World
 from kvproof.spec.vocabulary import PoolConfig
 
-PASSES = (smaller_pools, smaller_operations, merged_operations, fewer_names, smaller_blocks, plain_names)
+PASSES = (smaller_pools, smaller_operations, merged_operations, fewer_names, smaller_blocks)
 """What is tried, beside leaving operations out."""
 
 
@@ -41,7 +41,7 @@ def shrink(backend: Backend, capabilities: Capabilities, found: Divergence) -> D
         again = lockstep.divergence
         return again if again is not None and _signature(again) == wanted else None
 
-    return reduced(found, shows, PASSES)
+    return reduced(found, shows, PASSES, plain_names)
 
 
 def _signature(found: Divergence) -> tuple[str, str]:
