@@ -11,6 +11,7 @@ from kvproof.conformance.backends.reference import ReferenceBackend
 from kvproof.conformance.backends.targets import TargetError
 from kvproof.conformance.cli import app
 from kvproof.conformance.commands import replay as command
+from tests.certification.doubles import with_mutant
 from tests.conformance.workload_backends import Breaks, KeepsKeys, MiscountsReferences, OnlyPlain, TakesOneMore
 from tests.terminal import squeezed
 
@@ -253,3 +254,14 @@ def test_help_has_examples() -> None:
     result = run(app, ["replay", "--help"])
     assert result.exit_code == 0
     assert "kvproof replay mooncake_conversation --requests 500" in squeezed(result.stdout)
+
+
+def test_a_fault_that_shows_only_while_events_wait_is_shown_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(command, "open_subject", lambda target: with_mutant("events_of_the_last_operation_only"))
+    two_events = [*OPERATIONS[:4], {"op": "evict", "blocks": [1]}]
+    result = run(app, ["replay", a_trace(tmp_path, [*two_events, {"op": "take_events"}])])
+    assert result.exit_code == 1, result.stdout
+    assert "Divergence: at operation 6 take_events()" in squeezed(result.stdout)
+    assert run(app, ["replay", a_trace(tmp_path, two_events)]).exit_code == 0

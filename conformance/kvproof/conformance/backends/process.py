@@ -121,7 +121,7 @@ class ProcessBackend:
                 for operation, step in zip(operations, steps, strict=True)
             ]
         except MessageError as error:
-            self._fail(str(error))
+            self._fail(f"gave a wrong answer: {error}")
 
     def close(self) -> None:
         """Ask the adapter to end; what is left of it after a moment is killed."""

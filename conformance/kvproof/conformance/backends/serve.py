@@ -7,6 +7,7 @@ messages; and of what it raises the traceback.
 
 from __future__ import annotations
 
+import importlib
 import os
 import sys
 import traceback
@@ -36,6 +37,10 @@ from kvproof.conformance.operations import describe
 
 BROKEN = 3
 """The exit code of a server whose backend breaks when it is made."""
+
+
+_OF_THE_SUITE = (os.path.dirname(__file__), os.path.dirname(importlib.__file__), "<frozen importlib")
+"""Where the code lies that calls the backend."""
 
 
 def serve(backend: Backend, requests: Iterable[bytes], answers: BinaryIO) -> None:
@@ -90,10 +95,11 @@ def _line(request: Request, reply: Reply) -> bytes:
 
 
 def _show_cause(error: Exception) -> None:
-    """The traceback of what the backend raised, on standard error."""
+    """The traceback of what the backend raised, on standard error, without what the suite did before."""
     if error.__cause__ is not None:
-        traceback.print_exception(error.__cause__)
-        sys.stderr.flush()
+        shown = traceback.TracebackException.from_exception(error.__cause__)
+        shown.stack[:] = [frame for frame in shown.stack if not frame.filename.startswith(_OF_THE_SUITE)]
+        print("".join(shown.format()), file=sys.stderr, end="", flush=True)
 
 
 def main(arguments: list[str]) -> int:

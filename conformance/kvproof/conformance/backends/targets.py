@@ -94,7 +94,7 @@ def _served(target: str) -> Backend:
         code, words = backend.how_it_ended()
         before, says, reason = words.rpartition(SAYS)
         if code == NO_BACKEND and says:
-            raise TargetError(f"{reason}\n{before}".strip()) from None
+            raise TargetError(f"{reason.rstrip()}\n{before}".rstrip()) from None
         raise
     return backend
 

@@ -21,7 +21,8 @@ from kvproof.conformance.backends.wire import (
     StoredEvent,
 )
 from kvproof.conformance.certification import trace as traces
-from kvproof.conformance.certification.lockstep import Difference, Divergence, Lockstep
+from kvproof.conformance.certification.again import divergence_of
+from kvproof.conformance.certification.lockstep import Difference, Divergence
 from kvproof.conformance.certification.result import Crash, Failure, FailureFacts, Mismatch
 from kvproof.conformance.certification.trace import TraceError, trace_of
 from kvproof.conformance.mutation.catalogue import MUTANTS
@@ -188,9 +189,7 @@ def run_again(failure: Failure, backend: Backend) -> str | None:
     Raises `AdapterError` if the adapter breaks.
     """
     _, capabilities = backend.identify()
-    lockstep = Lockstep(backend, capabilities, failure.trace.header.config)
-    lockstep.run(failure.trace.operations)
-    found = lockstep.divergence
+    found = divergence_of(failure.trace, backend, capabilities)
     if found is None:
         return "nothing differs"
     if len(found.operations) != failure.operations:

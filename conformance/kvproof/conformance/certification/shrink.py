@@ -30,7 +30,14 @@ PASSES = (smaller_pools, smaller_operations, merged_operations, fewer_names, sma
 
 
 def shrink(backend: Backend, capabilities: Capabilities, found: Divergence) -> Divergence:
-    """The same divergence by the shortest trace that was found: the same clause is broken by the same operation."""
+    """The same divergence by the shortest trace that was found: the same clause is broken by the same operation.
+
+    What was found by answers alone is shown where it can be seen first, if the backend shows anything of it.
+    """
+    if not found.watched:
+        watched = Lockstep(backend, capabilities, found.config)
+        watched.run(found.operations)
+        found = watched.divergence or found
     wanted = _signature(found)
 
     def shows(config: PoolConfig, operations: Callable[[World], Iterator[Operation]]) -> Divergence | None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Annotated
 
@@ -13,10 +14,12 @@ from rich.table import Table
 
 from kvproof.conformance.backends.interface import AdapterError, Backend
 from kvproof.conformance.backends.targets import TargetError, open_subject
+from kvproof.conformance.certification.again import ways_to_run
 from kvproof.conformance.certification.expectations import expectations, unmet_expectation
 from kvproof.conformance.certification.failure import TRACE_FILE
 from kvproof.conformance.certification.lockstep import BATCH, Lockstep
 from kvproof.conformance.certification.trace import Trace, TraceError, read_file
+from kvproof.conformance.operations import Operation
 from kvproof.conformance.signals import ending_in_order
 from kvproof.conformance.tell_divergence import say_differences, say_divergence
 from kvproof.conformance.terminal import complain, counted, did_you_mean, say
@@ -114,15 +117,13 @@ def _read(name: str) -> Trace | Workload:
 
 def _replay_trace(console: Console, trace: Trace, backend: Backend) -> bool:
     _, capabilities = backend.identify()
-    lockstep = Lockstep(backend, capabilities, trace.header.config)
-    operations = trace.operations
     with console.status("replaying") as status:
         show = _Progress(console, status).show
-        for start in range(0, len(operations), BATCH):
-            if lockstep.divergence is None:
-                lockstep.run(operations[start : start + BATCH])
-                show(f"{len(lockstep.operations):,} of {counted(len(operations), 'operations')}")
-        lockstep.compare_state()
+        for watch in ways_to_run(trace):
+            lockstep = Lockstep(backend, capabilities, trace.header.config, watch)
+            _run(lockstep, trace.operations, show)
+            if lockstep.divergence is not None:
+                break
     if lockstep.divergence is not None:
         say_divergence(console, lockstep.divergence)
         return False
@@ -135,7 +136,7 @@ def _replay_trace(console: Console, trace: Trace, backend: Backend) -> bool:
         say_differences(console, unmet.operation, unmet.differences, "the trace expects", "the reference says")
         return False
     compared = sum(map(lockstep.model.is_offered, lockstep.operations))
-    if left_out := len(operations) - compared:
+    if left_out := len(trace.steps) - compared:
         say(
             console,
             f"left out: {counted(left_out, 'operations')}, undefined, not offered, or to be refused without level R.",
@@ -146,6 +147,15 @@ def _replay_trace(console: Console, trace: Trace, backend: Backend) -> bool:
         "green",
     )
     return True
+
+
+def _run(lockstep: Lockstep, operations: Sequence[Operation], show: Callable[[str], None]) -> None:
+    """Run operations, and say how far it is."""
+    for start in range(0, len(operations), BATCH):
+        if lockstep.divergence is None:
+            lockstep.run(operations[start : start + BATCH])
+            show(f"{len(lockstep.operations):,} of {counted(len(operations), 'operations')}")
+    lockstep.compare_state()
 
 
 def _replay_workload(

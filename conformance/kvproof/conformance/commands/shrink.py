@@ -10,8 +10,9 @@ from rich.console import Console
 
 from kvproof.conformance.backends.interface import AdapterError
 from kvproof.conformance.backends.targets import TargetError, open_subject
+from kvproof.conformance.certification.again import divergence_of
 from kvproof.conformance.certification.attribution import clause_of
-from kvproof.conformance.certification.lockstep import Divergence, Lockstep
+from kvproof.conformance.certification.lockstep import Divergence
 from kvproof.conformance.certification.shrink import shrink as make_short
 from kvproof.conformance.certification.trace import Trace, TraceError, read_file, trace_of, write
 from kvproof.conformance.certification.verdict import ExitCode
@@ -69,8 +70,7 @@ def _short(trace: Trace, target: str) -> Divergence | None:
     backend = open_subject(target)
     try:
         _, capabilities = backend.identify()
-        lockstep = Lockstep(backend, capabilities, trace.header.config)
-        lockstep.run(trace.operations)
-        return None if lockstep.divergence is None else make_short(backend, capabilities, lockstep.divergence)
+        found = divergence_of(trace, backend, capabilities)
+        return None if found is None else make_short(backend, capabilities, found)
     finally:
         backend.close()
