@@ -260,7 +260,7 @@ def test_a_fault_that_shows_only_while_events_wait_is_shown_again(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(command, "open_subject", lambda target: with_mutant("events_of_the_last_operation_only"))
-    two_events = [*OPERATIONS[:4], {"op": "evict", "blocks": [1]}]
+    two_events: list[dict[str, object]] = [*OPERATIONS[:4], {"op": "evict", "blocks": [1]}]
     result = run(app, ["replay", a_trace(tmp_path, [*two_events, {"op": "take_events"}])])
     assert result.exit_code == 1, result.stdout
     assert "Divergence: at operation 6 take_events()" in squeezed(result.stdout)

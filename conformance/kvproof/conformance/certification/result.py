@@ -160,7 +160,7 @@ class Environment(Wire, frozen=True):
 
 
 class RunFacts(Wire, frozen=True, kw_only=True):
-    """A run without the traces that it left: of failures, and of a crash of the adapter.
+    """A run without its failures.
 
     `target` is the backend as the user named it, `driven` its files before they were run, `date` the day in UTC
     (2026-12-01), `spec_digest` names the text of the clauses. `clauses` has every clause of the specification, in its
@@ -198,5 +198,5 @@ class Run(RunFacts, frozen=True, kw_only=True):
 
     @property
     def facts(self) -> RunFacts:
-        """All but failures and crash."""
+        """All but the failures, and the crash that ended it."""
         return RunFacts(**{name: getattr(self, name) for name in RunFacts.__struct_fields__})
