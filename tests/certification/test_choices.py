@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from itertools import permutations
+from contextlib import suppress
 
 import msgspec
 import pytest
@@ -11,9 +11,9 @@ import pytest
 from kvproof.conformance.backends.interface import Capabilities, Identity, Level
 from kvproof.conformance.backends.reference import CAPABILITIES, ReferenceBackend
 from kvproof.conformance.backends.wire import Step
-from kvproof.conformance.certification.choices import BlockNames, as_recorded
 from kvproof.conformance.certification.examine import Examination, examine
 from kvproof.conformance.certification.failure import failure_of, run_again
+from kvproof.conformance.certification.follow import followed, items_of
 from kvproof.conformance.certification.lockstep import Lockstep
 from kvproof.conformance.certification.profiles import Profile
 from kvproof.conformance.operations import (
@@ -24,10 +24,11 @@ from kvproof.conformance.operations import (
     Free,
     KeyRef,
     Lookup,
-    Move,
     Operation,
     Write,
 )
+from kvproof.conformance.world import World
+from kvproof.spec.errors import OutOfBlocks
 from kvproof.spec.vocabulary import GroupConfig, GroupKind, PoolConfig
 
 CONFIG = PoolConfig(5, 2, (GroupConfig(GroupKind.FULL_ATTENTION, 2),), hash_seed=b"")
@@ -147,25 +148,20 @@ def test_events_of_one_operation_may_come_in_any_order_without_level_o() -> None
     assert run(Answering(turned, CAPABILITIES.levels), *operations).divergence is not None
 
 
-def test_names_of_blocks_stay_a_permutation() -> None:
-    for taken in permutations((1, 2, 3)):
-        names = BlockNames()
-        names.learn((1, 2, 3), taken)
-        names.learn((2, 3), (3, 1))
-        moved = [names.translated(Move(name, name)) for name in (1, 2, 3)]
-        assert sorted(move.src for move in moved if isinstance(move, Move)) == [1, 2, 3]
-        assert moved[1:] == [Move(3, 3), Move(1, 1)]
-
-
-def test_what_was_taken_is_noted_by_the_order_of_the_clauses_unless_it_is_there() -> None:
-    operations: list[Operation] = [
-        AddRequest("r1", (1, 2)),
-        Allocate("r1", 1, took=(3,)),
-        Allocate("r1", 1),
-        Allocate("r1", 9),
-    ]
-    taken = [each.took for each in as_recorded(CONFIG, operations) if isinstance(each, Allocate)]
-    assert taken == [(3,), (1,), None]
+def test_blocks_are_followed_to_where_their_allocations_take_them() -> None:
+    recorded: list[Operation] = [Allocate("r1", 2), Allocate("r1", 9), Allocate("r1", 1, took=(4,))]
+    recorded += [Free("r1", (2, 4)), Allocate("r2", 1), Free("r2", (2,)), Evict((1, 3))]
+    world = World(CONFIG)
+    run: list[Operation] = []
+    for operation in followed(items_of(CONFIG, recorded), world):
+        chosen = {0: (3, 1), 1: None, 2: (2,), 4: (1,)}
+        run.append(operation)
+        if isinstance(operation, Allocate):
+            operation = msgspec.structs.replace(operation, took=chosen[len(run) - 1])
+        with suppress(OutOfBlocks):
+            world.apply(operation)
+    assert run[:3] == [Allocate("r1", 2), Allocate("r1", 9), Allocate("r1", 1)]
+    assert run[3:] == [Free("r1", (1, 2)), Allocate("r2", 1), Free("r2", (1,)), Evict((3, 3))]
 
 
 # What the tests are made of

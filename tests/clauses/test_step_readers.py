@@ -13,7 +13,7 @@ from kvproof.spec.errors import (
     PoolError,
     StillReferenced,
 )
-from kvproof.spec.vocabulary import GroupConfig, Residency
+from kvproof.spec.vocabulary import GroupConfig, GroupKind, Residency
 from tests.clauses.rig import (
     ATTENTION,
     EVERY_KIND,
@@ -452,6 +452,37 @@ def test_rows_that_were_committed_outlive_the_failed_write_behind_them(in_step: 
     rig.check()
     rig.commit(2, 3)
     assert (rig.held(1, "r2"), rig.found(r1, 4), rig.found(r1, 6)) == ((1, 2, 3, 4), 1, None)
+
+
+@pytest.mark.clause("STEP-ROLLBACK-3")
+@pytest.mark.parametrize(("committed", "failed", "left"), [(4, 6, 4), (4, 9, None), (12, 6, None)])
+def test_rows_of_one_slot_that_were_overwritten_with_those_of_another_are_gone(
+    in_step: MakeRig, committed: int, failed: int, left: int | None
+) -> None:
+    rig = in_step(GroupConfig(GroupKind.FULL_ATTENTION, 8))
+    r1 = rig.request("r1", range(1, 13))
+    [block] = rig.take(r1)
+    rig.pool.write(r1, block, committed, 0)
+    rig.commit(1)
+    rig.begin()
+    rig.pool.write(r1, block, failed, 0)
+    rig.pool.rollback(["r1"])
+    assert rig.held(block, "r1") == (None if left is None else tuple(range(1, left + 1)))
+
+
+@pytest.mark.clause("STEP-ROLLBACK-3")
+def test_rows_of_another_text_in_the_same_slot_leave_what_both_have(in_step: MakeRig) -> None:
+    rig = in_step(GroupConfig(GroupKind.FULL_ATTENTION, 4))
+    r1 = rig.request("r1", range(1, 9))
+    [block] = rig.take(r1)
+    rig.pool.write(r1, block, 6, 0)
+    rig.commit(1)
+    r1.truncate(3)
+    r1.append([50, 51, 52])
+    rig.begin()
+    rig.pool.write(r1, block, 6, 0)
+    rig.pool.rollback(["r1"])
+    assert rig.held(block, "r1") is None
 
 
 @pytest.mark.clause("STEP-ROLLBACK-3")

@@ -1,17 +1,20 @@
 from __future__ import annotations
 
+import unicodedata
 from collections.abc import Sequence
 from importlib.metadata import EntryPoint
 from pathlib import Path
 
+import msgspec
 import pytest
 from rich.console import Console
 from typer.testing import CliRunner, Result
 
 from kvproof.conformance.backends.interface import Identity, Level
 from kvproof.conformance.certification import trace as traces
+from kvproof.conformance.certification.html import report
 from kvproof.conformance.certification.output import write_output
-from kvproof.conformance.certification.result import Failure, Run, Status
+from kvproof.conformance.certification.result import Failure, KnownDivergence, Run, StageRow, Status
 from kvproof.conformance.certification.show import show_run
 from kvproof.conformance.cli import app
 from kvproof.conformance.commands import list_names as listing
@@ -29,10 +32,10 @@ def invoke(arguments: Sequence[object]) -> Result:
     return CliRunner().invoke(app, [str(argument) for argument in arguments])
 
 
-def shown(run: Run) -> str:
+def shown(run: Run, folder: Path | None = None) -> str:
     console = Console(width=140)
     with console.capture() as capture:
-        show_run(console, run)
+        show_run(console, run, folder)
     return squeezed(capture.get())
 
 
@@ -52,7 +55,7 @@ def test_a_changed_file_ends_with_1_and_is_named(folder: Path) -> None:
     result = invoke(["verify-certificate", folder])
     assert result.exit_code == 1
     assert "report.html was changed after it was written" in squeezed(result.stdout)
-    assert "Not valid: 1 problems" in squeezed(result.stdout)
+    assert "Not valid: 1 problem" in squeezed(result.stdout)
 
 
 def test_a_cut_certificate_ends_with_1(folder: Path) -> None:
@@ -89,7 +92,8 @@ def test_a_saved_failure_is_explained(folder: Path, name: str) -> None:
     assert "free_queue, expected: [2 3 1] free_queue, got: [1 2 3]" in text
     assert "» 3" in text
     assert "kind of fault: F16" in text
-    assert "kvproof replay failures/POOL-FREE-3.free.free_queue/trace.jsonl --target doubles:frees" in text
+    trace = folder / "failures" / runs.failure().id / "trace.jsonl"
+    assert f"kvproof replay {trace} --target doubles:frees" in text
 
 
 def test_a_trace_alone_is_shown_as_it_should_go(tmp_path: Path) -> None:
@@ -163,4 +167,64 @@ def test_more_than_a_few_missing_clauses_are_counted() -> None:
 
 def test_text_from_a_backend_is_no_markup() -> None:
     failure: Failure = runs.failure("[bold]doubles[/bold]")
-    assert "--target '[bold]doubles[/bold]'" in shown(runs.run([failure]))
+    assert "--target '[bold]doubles[/bold]'" in shown(runs.run([failure]), Path("out"))
+
+
+def test_the_line_that_replays_is_for_the_current_folder() -> None:
+    line = "kvproof replay 'my out/failures/POOL-FREE-3.free.free_queue/trace.jsonl' --target doubles:frees"
+    assert line in shown(runs.run([runs.failure()]), Path("my out"))
+    assert "kvproof replay" not in shown(runs.run([runs.failure()])), "no trace was written"
+
+
+def test_controls_in_texts_of_a_backend_are_spelled_out() -> None:
+    evil = Identity("\x1b[2Jname", "\x9b1\u202e\r")
+    text = shown(runs.run(identity=evil, stages=(StageRow("smoke", Status.ERROR, reason="\x1b]0;title\x07"),)))
+    assert "\\x1b[2Jname \\x9b1\\u202e\\r" in text
+    assert "smoke: \\x1b]0;title\\x07" in text
+    assert not any(unicodedata.category(letter) == "Cc" for letter in text)
+
+
+def test_a_long_text_of_a_backend_is_cut_in_the_terminal_alone() -> None:
+    reason = f"begin{'x' * 10**7}end"
+    run = runs.run(stages=(StageRow("smoke", Status.ERROR, reason=reason),))
+    text = shown(run)
+    assert len(text) < 20_000
+    assert "begin" in text
+    assert "characters are left out here" in text
+    assert "xend" in text
+    assert reason in report(run)
+
+
+def test_a_broken_adapter_is_the_last_word() -> None:
+    run = runs.run(stages=(StageRow("smoke", Status.ERROR, reason="it ended"),), non_vacuity={"the pool was full": 0})
+    assert "never happened" not in shown(run)
+
+
+def test_counts_have_the_right_number_and_what_is_not_done_its_reason() -> None:
+    ran = StageRow("smoke", Status.PASS, {"operations": 1, "pools": 2})
+    text = shown(runs.run(stages=(ran, StageRow("illegal", Status.DISABLED, reason="level R is not claimed"))))
+    assert "smoke: pass, 1 operation, 2 pools," in text
+    assert "illegal: disabled, level R is not claimed" in text
+
+
+def test_a_known_divergence_that_has_expired_is_said_to_have() -> None:
+    known = (KnownDivergence("POOL-FREE-3", "Soon.", until="2026-11-30"), KnownDivergence("POOL-FREE-2", "Later."))
+    run = runs.run([runs.failure()], {"POOL-FREE-2": Status.FAIL}, known=known)
+    assert "known to fail until 2026-11-30, which has expired: POOL-FREE-3" in shown(run)
+    assert "POOL-FREE-2" not in shown(run).partition("which has expired")[2]
+    assert report(run).count("It has expired.") == 1
+
+
+def test_a_failure_says_what_pool_it_is_in(folder: Path) -> None:
+    words = "In a pool of 4 blocks, the null block included; a hash after every 1 token; "
+    words += "group 0: full_attention, blocks of 2 tokens; residency logical, holders named, commit immediate:"
+    assert words in shown(runs.run([runs.failure()]))
+    assert words.rstrip(":") in report(runs.run([runs.failure()]))
+
+
+def test_a_state_that_is_as_expected_is_shown_once() -> None:
+    failure = runs.failure()
+    text = shown(runs.run([msgspec.structs.replace(failure, got=failure.expected)]))
+    assert "after it, as expected" in text
+    assert "got instead" not in text
+    assert "got instead" in shown(runs.run([failure]))

@@ -11,6 +11,7 @@ from kvproof.conformance.backends.reference import ReferenceBackend
 from kvproof.conformance.backends.targets import TargetError
 from kvproof.conformance.cli import app
 from kvproof.conformance.commands import replay as command
+from tests.certification.doubles import with_mutant
 from tests.conformance.workload_backends import Breaks, KeepsKeys, MiscountsReferences, OnlyPlain, TakesOneMore
 from tests.terminal import squeezed
 
@@ -91,7 +92,7 @@ def test_what_the_backend_does_not_offer_is_left_out_and_counted(
     use(monkeypatch, OnlyPlain)
     result = run(app, ["replay", a_trace(tmp_path)])
     assert result.exit_code == 0
-    assert "2 operations were left out" in squeezed(result.stdout)
+    assert "left out: 2 operations, undefined" in squeezed(result.stdout)
 
 
 @pytest.mark.parametrize(
@@ -157,7 +158,7 @@ def test_a_workload_is_replayed_at_each_pool_size_and_summarized() -> None:
     assert "blocks mode requests hit evicted full operations" in text
     assert "20 immediate logical named" in text
     assert "100 steps logical named 30" in text
-    assert "requests need more than 20 blocks; they were left out." in text
+    assert "requests, which need more than 20 blocks" in text
     assert "No difference: " in text
 
 
@@ -253,3 +254,14 @@ def test_help_has_examples() -> None:
     result = run(app, ["replay", "--help"])
     assert result.exit_code == 0
     assert "kvproof replay mooncake_conversation --requests 500" in squeezed(result.stdout)
+
+
+def test_a_fault_that_shows_only_while_events_wait_is_shown_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(command, "open_subject", lambda target: with_mutant("events_of_the_last_operation_only"))
+    two_events: list[dict[str, object]] = [*OPERATIONS[:4], {"op": "evict", "blocks": [1]}]
+    result = run(app, ["replay", a_trace(tmp_path, [*two_events, {"op": "take_events"}])])
+    assert result.exit_code == 1, result.stdout
+    assert "Divergence: at operation 6 take_events()" in squeezed(result.stdout)
+    assert run(app, ["replay", a_trace(tmp_path, two_events)]).exit_code == 0

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 import subprocess
 from collections.abc import Iterable, Iterator
 from pathlib import Path
@@ -15,6 +16,7 @@ from kvproof.conformance.backends.interface import AdapterError, Backend, Level
 from kvproof.conformance.backends.names import NamedBackend
 from kvproof.conformance.backends.targets import open_backend
 from kvproof.conformance.backends.wire import PARTS, StoredEvent
+from kvproof.conformance.certification.digests import driven_files
 from kvproof.conformance.certification.lockstep import Lockstep
 from kvproof.conformance.certification.settings import random_pool
 from kvproof.conformance.commands.new_adapter import EXAMPLES
@@ -188,5 +190,18 @@ def test_the_session_in_the_documentation_is_what_it_says(program: Path) -> None
     page = (Path(__file__).parents[2] / "docs" / "protocol.md").read_text(encoding="utf-8")
     session = page.split("```json\n")[1].split("```")[0].splitlines()
     requests, replies = session[::2], session[1::2]
-    done = subprocess.run([str(program)], input="\n".join(requests) + "\n", capture_output=True, text=True, timeout=20)
+    text = "\n".join(requests) + "\n"
+    command = f"./{program.name}"
+    done = subprocess.run([command], cwd=program.parent, input=text, capture_output=True, text=True, timeout=20)
     assert [json.loads(line) for line in done.stdout.splitlines()] == [json.loads(line) for line in replies]
+
+
+def test_the_program_names_itself_and_the_sources_beside_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for source in SOURCE.parent.iterdir():
+        shutil.copy(source, tmp_path)
+    compiled(tmp_path)
+    monkeypatch.chdir(tmp_path)
+    backend = open_backend("exec:./pool_adapter")
+    driven = {file.name for file in driven_files(backend.identify()[0])}
+    backend.close()
+    assert driven == {"./pool_adapter", "./pool_adapter.cpp", "./pool.hpp", "./json.hpp"}

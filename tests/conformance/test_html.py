@@ -10,6 +10,7 @@ from kvproof.conformance.backends.interface import Identity
 from kvproof.conformance.backends.reference import ReferenceBackend
 from kvproof.conformance.certification.html import report
 from kvproof.conformance.certification.result import (
+    Crash,
     Failure,
     KnownDivergence,
     Mismatch,
@@ -216,3 +217,17 @@ def test_two_prefixes_of_one_name_are_told_apart() -> None:
     steps = (AddRequest("r1", (7, 8)), Truncate("r1", 0), AppendTokens("r1", (1, 2)))
     names = timeline_of(trace_of(runs.CONFIG, steps)).names
     assert sorted(names.values()) == ["r1[0:1]", "r1[0:1]'", "r1[0:2]", "r1[0:2]'"]
+
+
+def test_controls_are_spelled_out() -> None:
+    page = report(runs.run(identity=Identity("\x1b[2Jname", "\u202e\x07")))
+    assert "\\x1b[2Jname" in page
+    assert not any(control in page for control in "\x1b\x07\u202e")
+
+
+def test_a_crash_of_the_adapter_is_pointed_to() -> None:
+    trace = trace_of(runs.CONFIG, runs.TRACE)
+    crash = Crash(stage="random", error="it ended", found_operations=40, again=True, trace=trace)
+    page = report(runs.run(crash=crash))
+    assert "In stage random, after 6 operations; it breaks there again." in page
+    assert "Where the adapter broke" not in report(runs.run())

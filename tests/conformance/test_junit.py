@@ -83,4 +83,4 @@ def test_it_is_well_formed_whatever_the_texts_are() -> None:
     )
     (outcome,) = case(run, runs.FAILING)
     assert outcome.text is not None
-    assert "]]> <b>&amp;\"'</b> \\u0000\\u001b[31m \\ud800 \U0001f600 \\ufffe" in outcome.text
+    assert "]]> <b>&amp;\"'</b> \\x00\\x1b[31m \\ud800 \U0001f600 \\ufffe" in outcome.text

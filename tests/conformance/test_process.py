@@ -115,8 +115,8 @@ def test_a_new_pool_needs_no_new_process(adapter: Open) -> None:
         ("say('ran')", "Invalid value 'ran'"),
         ("say('started')", "answered `run` with `started`; the answer is `steps`"),
         ("say('steps', steps=[step()], mood='good')", "unknown field `mood`"),
-        ("say('steps', steps=[])", "1 operations with 0 steps"),
-        ("say('steps', steps=[step(), step()])", "1 operations with 2 steps"),
+        ("say('steps', steps=[])", "1 operation with 0 steps"),
+        ("say('steps', steps=[step(), step()])", "1 operation with 2 steps"),
         ("say('steps', steps=[{'answer': {'result': 'one'}}])", "allocate returned .*Expected `array`, got `str`"),
         ("say('steps', steps=[{'answer': {'result': [True]}}])", r"Expected `int`, got `bool` - at `\$\[0\]`"),
         ("say('steps', steps=[{'answer': {}}])", "allocate returned 'null'"),
@@ -382,7 +382,7 @@ def test_what_a_served_backend_prints_does_not_come_between_the_messages(
 @pytest.mark.parametrize(
     ("target", "said"),
     [
-        ("noisy:Torn", ("exit code 1", "RuntimeError: the pool is torn")),
+        ("noisy:Torn", ("reports at `run`", "RuntimeError: the pool is torn", 'noisy.py", line')),
         ("noisy:Thorn", ("exit code 2", "did you mean Torn?")),
         ("a b", ("exit code 2", "usage")),
     ],

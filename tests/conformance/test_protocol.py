@@ -57,6 +57,7 @@ CONFIG = PoolConfig(4, 2, (GroupConfig(GroupKind.FULL_ATTENTION, 4),), hash_seed
 def rows(heading: str) -> dict[str, list[str]]:
     """The rows of the first table below a heading of the page, by their first cell without its marks."""
     section = PAGE.split(f"## {heading}\n")[1].split("\n## ")[0]
+    section = section.split("What the fields may hold.")[0]  # which has a table of its own
     found = [[cell.strip() for cell in line.strip("|").split("|")] for line in section.splitlines() if line[:1] == "|"]
     return {re.sub(r"[`\[\]]|\(.*\)", "", cells[0]): cells[1:] for cells in found[2:] if set(cells[0]) != {"-"}}
 

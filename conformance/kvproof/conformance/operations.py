@@ -347,6 +347,8 @@ def _text(value: object) -> str:
     match value:
         case KeyRef(request=request, group=group, position=position):
             return f"{request}[0:{position}]@g{group}"
+        case Extra(source=source, value=text, start=start, end=end):
+            return f"{source} {_text(text)}[{_text(start)}:{'' if end is None else _text(end)}]"
         case tuple() | list():
             return "[" + " ".join(_text(item) for item in value) + "]"
         case str():

@@ -73,7 +73,8 @@ class Proposer:
             self._evict: 2,
             self._move: 6,
             self._copy: 5,
-            self._question: 3,
+            self._lookup: 9,
+            self._question: 5,
             self._leave: 2,
         }
 
@@ -245,6 +246,14 @@ class Proposer:
         held = self._held(holder)
         return Copy(holder, held[0], held[1]) if len(held) > 1 else None
 
+    def _lookup(self) -> Operation | None:
+        """One key, or as an engine asks: all of a request in a group, from its first token on."""
+        ref = self._ref()
+        refs = [ref] if ref else []
+        if ref and self.random.random() < 0.5:
+            refs = [each for each in self._refs() if (each.request, each.group) == (ref.request, ref.group)]
+        return self.random.choice((Lookup, Lookup, Find))(tuple(refs))
+
     def _question(self) -> Operation | None:
         ref, block = self._ref(), self.random.randrange(self.world.config.num_blocks)
         holder = self._holder()
@@ -252,8 +261,6 @@ class Proposer:
         questions: list[Operation | None] = [
             TakeEvents(),
             FullKey(block),
-            Lookup((ref,) if ref else ()),
-            Find((ref,) if ref else ()),
             Contains(ref, block) if ref else None,
             Read(holder, held[0]) if held else None,
         ]

@@ -114,10 +114,14 @@ class Ghost:
 
 
 def _certain(before: Content | None, after: Content | None, config: PoolConfig) -> Content | None:
-    """What both have in common."""
+    """What both have in common: rows of different slots lie in the same places of a block, so they share none."""
     if before is None or after is None or before.group != after.group:
         return None
-    if config.groups[after.group].kind is GroupKind.RECURRENT:
+    group = config.groups[after.group]
+    if group.kind is GroupKind.RECURRENT:
         return after if before.prefix == after.prefix else None
     common = before.prefix.common(after.prefix)
-    return Content(common, after.group) if common.length else None
+    lengths = (before.prefix.length, after.prefix.length, common.length)
+    if common.length == 0 or len({slot_of(length, group.block_size) for length in lengths}) > 1:
+        return None
+    return Content(common, after.group)

@@ -1,4 +1,4 @@
-"""A backend in this process, held to what the interface says: whatever else it does is the adapter's error."""
+"""A backend written in Python, held to what the interface says: whatever else it does is the adapter's error."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ import msgspec
 from kvproof.conformance.backends.interface import AdapterError, Backend, Capabilities, Identity
 from kvproof.conformance.backends.wire import Step
 from kvproof.conformance.operations import Operation
+from kvproof.conformance.terminal import counted
 from kvproof.spec.vocabulary import PoolConfig
 
 
@@ -38,7 +39,9 @@ class GuardedBackend:
         with _the_adapters_fault("run"):
             steps = list(self._backend.run(operations, observe))
         if len(steps) != len(operations):
-            raise AdapterError(f"{len(operations)} operations were sent, and {len(steps)} answers came back")
+            raise AdapterError(
+                f"{counted(len(operations), 'operations')} sent, and {counted(len(steps), 'answers')} came back"
+            )
         if wrong := [step for step in steps if not isinstance(step, Step)]:
             raise AdapterError(f"run() answers with objects of Step, not with {wrong[0]!r}")
         return steps

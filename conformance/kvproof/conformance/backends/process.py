@@ -39,6 +39,7 @@ from kvproof.conformance.backends.messages import (
 )
 from kvproof.conformance.backends.wire import Step
 from kvproof.conformance.operations import Operation, name_of
+from kvproof.conformance.terminal import counted
 from kvproof.spec.vocabulary import PoolConfig
 
 ANSWER_TIMEOUT_S = 10.0
@@ -63,22 +64,26 @@ T = TypeVar("T", bound=Reply)
 class ProcessBackend:
     """See `Backend`. The command is split like a shell's, but no shell runs it; it gets a process group of its own.
 
-    Raises `AdapterError` with the adapter's last words whenever the adapter does anything but answer. After that it
-    is ended, and every further call says so.
+    Errors name it by its command, or by how it is `called`. Raises `AdapterError` with the adapter's last words
+    whenever the adapter does anything but answer. After that it is ended, and every further call says so.
     """
 
     def __init__(
-        self, command: str, timeout_s: float = ANSWER_TIMEOUT_S, hello_timeout_s: float = HELLO_TIMEOUT_S
+        self,
+        command: str | Sequence[str],
+        timeout_s: float = ANSWER_TIMEOUT_S,
+        hello_timeout_s: float = HELLO_TIMEOUT_S,
+        called: str = "",
     ) -> None:
-        self._command = command
+        self._name = called or (command if isinstance(command, str) else shlex.join(command))
         self._timeout_s = timeout_s
         self._hello_timeout_s = hello_timeout_s
         self._introduction: Introduction | None = None
         self._broken = ""
         try:
-            self._pipes = _Pipes(shlex.split(command))
+            self._pipes = _Pipes(shlex.split(command) if isinstance(command, str) else command)
         except (OSError, ValueError) as error:
-            raise AdapterError(f"the adapter {command!r} cannot be started: {error}") from None
+            raise AdapterError(f"the adapter {self._name!r} cannot be started: {error}") from None
         weakref.finalize(self, self._pipes.kill)  # for whoever forgets to close it
 
     def identify(self) -> tuple[Identity, Capabilities]:
@@ -107,14 +112,16 @@ class ProcessBackend:
         _, capabilities = self.identify()
         steps = self._ask(Run(tuple(operations), observe), Steps, self._timeout_s).steps
         if len(steps) != len(operations):
-            self._fail(f"answered {len(operations)} operations with {len(steps)} steps; each has one")
+            self._fail(
+                f"answered {counted(len(operations), 'operations')} with {counted(len(steps), 'steps')}; each has one"
+            )
         try:
             return [
                 _checked(operation, step, observe, capabilities)
                 for operation, step in zip(operations, steps, strict=True)
             ]
         except MessageError as error:
-            self._fail(str(error))
+            self._fail(f"gave a wrong answer: {error}")
 
     def close(self) -> None:
         """Ask the adapter to end; what is left of it after a moment is killed."""
@@ -125,10 +132,14 @@ class ProcessBackend:
         finally:
             self._pipes.kill()
 
+    def how_it_ended(self) -> tuple[int | None, str]:
+        """The exit code of a process that has ended, and the end of its standard error."""
+        return self._pipes.exit_code(), self._pipes.last_words()
+
     def _ask(self, request: Request, wanted: type[T], timeout_s: float) -> T:
         line = encode(request)
         if self._broken:
-            raise AdapterError(f"the adapter {self._command!r} {self._broken}, and is gone")
+            raise AdapterError(f"the adapter {self._name!r} {self._broken}, and is gone")
         try:
             answer = read_reply(self._pipes.exchange(line, timeout_s))
         except TimeoutError as error:
@@ -152,13 +163,13 @@ class ProcessBackend:
         words = self._pipes.last_words()
         self._pipes.kill()
         said = f"its standard error ends with:\n{words}" if words else "it wrote nothing to its standard error"
-        raise AdapterError(f"the adapter {self._command!r} {what}\n{said}")
+        raise AdapterError(f"the adapter {self._name!r} {what}\n{said}")
 
 
 class _Pipes:
     """A process and its three pipes; nothing here waits longer than it was told to."""
 
-    def __init__(self, command: list[str]) -> None:
+    def __init__(self, command: Sequence[str]) -> None:
         if not command:
             raise ValueError("the command is empty")
         pipe = subprocess.PIPE
@@ -213,12 +224,18 @@ class _Pipes:
         """The end of what the process wrote to its standard error."""
         deadline = time.monotonic() + GRACE_S
         ended = self._wait(0)
+        if not self._alive:
+            self._open.clear()  # its pipes are closed, and all that was read of them is here
         while self._stderr in self._open and (left := deadline - time.monotonic()) > 0:
             before = len(self._words)
             self._pump(NOTHING, left if ended else 0)
             if not ended and len(self._words) == before:
                 break  # it lives and has nothing more to say
         return self._words.decode(errors="backslashreplace").strip()
+
+    def exit_code(self) -> int | None:
+        """The exit code, None while the process runs."""
+        return self._process.returncode
 
     def kill(self) -> None:
         """End the process and all that it started, and forget it."""

@@ -11,7 +11,6 @@ from importlib.metadata import entry_points
 from typing import cast
 
 from kvproof.conformance.backends.claims import check_claims
-from kvproof.conformance.backends.guarded import GuardedBackend
 from kvproof.conformance.backends.interface import OWN_HASHES, AdapterError, Backend
 from kvproof.conformance.backends.names import NamedBackend
 from kvproof.conformance.backends.process import ProcessBackend
@@ -25,6 +24,19 @@ ENTRY_POINTS = "kvproof.backends"
 REFERENCE = {"reference": "kvproof.conformance.backends.reference:ReferenceBackend"}
 """Known even where the suite is run from its sources, and so has no entry points."""
 
+NO_BACKEND = 2
+"""The exit code of a server (see `serve`) whose target is no backend; it says so after `SAYS`."""
+
+SAYS = "serve: "
+
+_SERVER = """
+import sys
+target, *sys.path = sys.argv[1:]
+from kvproof.conformance.backends.serve import main
+sys.exit(main([target]))
+"""
+"""Serves a target where the same modules are found as here."""
+
 METHODS = ("identify", "start", "run", "close")
 
 WAYS = "a target is a name (`reference`, or one that an installed package offers), `module:factory` or `exec:COMMAND`"
@@ -35,26 +47,22 @@ class TargetError(ValueError):
 
 
 def open_backend(target: str) -> Backend:
-    """The backend that a target names. Raises `TargetError`, or `AdapterError` if its process cannot be started."""
+    """The backend that a target names; what is Python runs in this process.
+
+    Raises `TargetError`, or `AdapterError` if its process cannot be started.
+    """
     if target.startswith(EXEC):
         return _process(target.removeprefix(EXEC))
-    if ":" in target:
-        return _made(target)
-    known = named_backends()
-    if target not in known:
-        otherwise = f"known are {', '.join(sorted(known))}; {WAYS}"
-        raise TargetError(f"there is no backend {target!r}; {did_you_mean(target, known, otherwise)}")
-    return _made(known[target])
+    return _made(_factory(target))
 
 
 def open_subject(target: str) -> Backend:
     """The backend that a target names, as the suite drives it: its claims make sense, its hashes have names.
 
+    Whatever is not the suite's own has a process of its own, so that it cannot end, hold up or change the suite.
     Raises `TargetError` or `AdapterError`.
     """
-    backend = open_backend(target)
-    if not isinstance(backend, ProcessBackend):  # which is held to it by its protocol
-        backend = GuardedBackend(backend)
+    backend = open_backend(target) if target in REFERENCE or target.startswith(EXEC) else _served(target)
     _, claimed = backend.identify()
     check_claims(claimed)
     return NamedBackend(backend) if OWN_HASHES in claimed.hashes else backend
@@ -63,6 +71,32 @@ def open_subject(target: str) -> Backend:
 def named_backends() -> dict[str, str]:
     """The names that need no more than themselves, each with its `module:factory`."""
     return {**REFERENCE, **{entry.name: entry.value for entry in entry_points(group=ENTRY_POINTS)}}
+
+
+def _factory(target: str) -> str:
+    """The `module:factory` that a target names; raises `TargetError` if there is no such name."""
+    if ":" in target:
+        return target
+    known = named_backends()
+    if target not in known:
+        otherwise = f"known are {', '.join(sorted(known))}; {WAYS}"
+        raise TargetError(f"there is no backend {target!r}; {did_you_mean(target, known, otherwise)}")
+    return known[target]
+
+
+def _served(target: str) -> Backend:
+    """The backend that a factory makes in a process of its own; raises `TargetError` if that says it makes none."""
+    command = [sys.executable, "-c", _SERVER, _factory(target), *sys.path]
+    backend = ProcessBackend(command, called=target)
+    try:
+        backend.identify()
+    except AdapterError:
+        code, words = backend.how_it_ended()
+        before, says, reason = words.rpartition(SAYS)
+        if code == NO_BACKEND and says:
+            raise TargetError(f"{reason.rstrip()}\n{before}".rstrip()) from None
+        raise
+    return backend
 
 
 def _process(command: str) -> Backend:
@@ -119,7 +153,7 @@ def _module(name: str) -> object:
         if error.name is not None and f"{name}.".startswith(f"{error.name}."):
             raise TargetError(
                 f"there is no module {error.name!r}, neither installed nor in {here}; install it, or go to its folder"
-            ) from error
+            ) from None
         raise TargetError(f"the module {name!r} needs {error.name!r}, which is not installed") from error
     except (Exception, SystemExit) as error:  # whatever a stranger's module does when it is imported
         raise TargetError(f"the module {name!r} cannot be imported: {type(error).__name__}: {error}") from error

@@ -66,6 +66,7 @@ def run_of(
         known=None if known is None else tuple(known),
         unfinished="; ".join(f"stage {row.name}: {row.reason}" for row in done.stages if _broke_off(row)),
         honesty=(*HONESTY, *_not_shown(done.capabilities)),
+        crash=done.crash,
         failures=tuple(
             failure_of(
                 shown.divergence,

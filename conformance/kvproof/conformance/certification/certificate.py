@@ -18,14 +18,14 @@ import msgspec
 from kvproof.conformance.backends.interface import AdapterError, Backend
 from kvproof.conformance.backends.wire import Wire
 from kvproof.conformance.certification.digests import driven_files, sha256, spec_digest
-from kvproof.conformance.certification.failure import read_failure, run_again
+from kvproof.conformance.certification.failure import FAILURES, read_failure, run_again
 from kvproof.conformance.certification.result import Failure, Run, RunFacts
 from kvproof.conformance.certification.trace import TraceError
 from kvproof.conformance.certification.verdict import LevelRow, incoherences, levels_of, no_certificate, verdict
 
 CERTIFICATE_VERSION = 1
 
-CERTIFICATE_FILE, REPORT_FILE, JUNIT_FILE, FAILURES = "certificate.json", "report.html", "junit.xml", "failures"
+CERTIFICATE_FILE, REPORT_FILE, JUNIT_FILE = "certificate.json", "report.html", "junit.xml"
 """What the folder of a run holds."""
 
 

@@ -8,69 +8,13 @@ taken then; here they are called what this backend took instead.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 
 import msgspec
 
 from kvproof.conformance.backends.wire import Answer, Holders, Observation, Step, WireEvent, as_events
-from kvproof.conformance.large import world_of
 from kvproof.conformance.operations import Allocate, Lookup, Operation, TakeEvents
-from kvproof.conformance.preconditions import violations
-from kvproof.conformance.undefined import undefined
 from kvproof.conformance.world import World
-from kvproof.spec.vocabulary import PoolConfig
-
-OF_BLOCKS = ("block", "blocks", "src", "dst")
-"""The fields of operations that name blocks."""
-
-
-class BlockNames:
-    """What a backend took for each block of a recorded trace; two blocks never become one."""
-
-    def __init__(self) -> None:
-        self._taken: dict[int, int] = {}
-        self._name: dict[int, int] = {}
-
-    def learn(self, names: Sequence[int], taken: Sequence[int]) -> None:
-        """The trace took `names`, and the backend `taken`, one for one."""
-        for name, block in zip(names, taken, strict=False):
-            before, other = self._taken.get(name, name), self._name.get(block, block)
-            if before != block:  # the other one gets what this one had
-                self._taken[name], self._taken[other] = block, before
-                self._name[block], self._name[before] = name, other
-
-    def translated(self, operation: Operation) -> Operation:
-        """The operation on the blocks that the backend took."""
-        if not self._taken:
-            return operation
-        fields = [field for field in OF_BLOCKS if field in operation.__struct_fields__]
-        return msgspec.structs.replace(operation, **{f: self._block(getattr(operation, f)) for f in fields})
-
-    def _block(self, value: object) -> object:
-        match value:
-            case bool():
-                return value
-            case int():
-                return self._taken.get(value, value)
-            case tuple():
-                return tuple(map(self._block, value))
-        return value
-
-
-def as_recorded(config: PoolConfig, operations: Iterable[Operation]) -> list[Operation]:
-    """The operations with what was taken by each `allocate`, by the order of the clauses unless they say it already."""
-    operations = list(operations)
-    if all(operation.took is not None for operation in operations if isinstance(operation, Allocate)):
-        return operations
-    world, recorded = world_of(config), list[Operation]()
-    for operation in operations:
-        if not violations(world.situation, operation) and undefined(world, operation) is None:
-            world.apply(operation)
-            world.drain()
-            if isinstance(operation, Allocate):
-                operation = msgspec.structs.replace(operation, took=tuple(world.taken))
-        recorded.append(operation)
-    return recorded
 
 
 def chosen_blocks(world: World, operation: Allocate, answer: Answer) -> Allocate:

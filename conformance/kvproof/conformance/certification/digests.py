@@ -6,6 +6,7 @@ import hashlib
 import os
 import sys
 from collections.abc import Iterator
+from importlib.machinery import ModuleSpec, PathFinder
 from importlib.util import find_spec
 from pathlib import Path
 
@@ -58,12 +59,24 @@ def _module(name: str) -> tuple[list[Path], Path | None]:
     here = os.getcwd()
     if here not in sys.path:  # as `python -m` has it, where the backend's own process finds its modules
         sys.path.insert(0, here)
-    try:
-        spec = find_spec(name)
-    except (ImportError, ValueError):
-        spec = None
+    spec = _spec(name)
     if spec is not None and spec.submodule_search_locations is not None:
         return [Path(folder) for folder in spec.submodule_search_locations], None
     if spec is None or spec.origin is None or not Path(spec.origin).is_file():
         raise AdapterError(f"the backend says that it drives {name!r}, which is no file, no folder and no module")
     return [], Path(spec.origin)
+
+
+def _spec(name: str) -> ModuleSpec | None:
+    """Where a module is; nothing is imported, not even the packages around it, as they are the backend's to run."""
+    outermost, *inner = name.split(".")
+    try:
+        spec = find_spec(outermost)
+        for number, _ in enumerate(inner, 2):
+            if spec is None or spec.submodule_search_locations is None:
+                return None
+            full = ".".join(name.split(".")[:number])
+            spec = PathFinder.find_spec(full, list(spec.submodule_search_locations))
+    except (ImportError, ValueError):
+        return None
+    return spec

@@ -9,16 +9,26 @@ from dataclasses import dataclass, field
 
 from kvproof.conformance.backends.interface import AdapterError, Backend, Capabilities, Identity
 from kvproof.conformance.certification.applicable import why_not
+from kvproof.conformance.certification.crash import Reopen, crash_of
 from kvproof.conformance.certification.findings import Finding, Shown, failures
-from kvproof.conformance.certification.lockstep import Lockstep
+from kvproof.conformance.certification.lockstep import AdapterCrash, Lockstep
 from kvproof.conformance.certification.profiles import Profile
-from kvproof.conformance.certification.result import StageRow, Status
+from kvproof.conformance.certification.result import Crash, StageRow, Status
 from kvproof.conformance.certification.smoke import smoke
 from kvproof.conformance.certification.stages import Outcome, Subject, exhaustive, near_misses, random_walks
 from kvproof.conformance.certification.trace import Trace
+from kvproof.conformance.terminal import counted
 from kvproof.conformance.vectors import is_draining, vectors
 from kvproof.conformance.workloads.play import Played
 from kvproof.conformance.workloads.stage import replay_workloads
+
+IDLE = {
+    "vectors": "none of them fits what is claimed",
+    "exhaustive": "it needs holders with names, which are not claimed",
+    "traces": "they need full attention, which is not claimed",
+    "illegal": "level R is not claimed",
+}
+"""Why a stage had nothing to do."""
 
 Tell = Callable[[str], None]
 """Hears in words what is being done."""
@@ -40,16 +50,24 @@ class Examination:
     operations: dict[str, Counter[str]] = field(default_factory=dict)
     met: Counter[str] = field(default_factory=Counter)
     shown: list[Shown] = field(default_factory=list)
+    crash: Crash | None = None
 
 
-def examine(backend: Backend, profile: Profile, seed: int, tell: Tell = lambda text: None) -> Examination:
-    """Drive a backend through all stages. If its adapter breaks, that ends the run, and is what the last stage says."""
-    return _Examiner(backend, profile, seed, tell).run()
+def examine(
+    backend: Backend, profile: Profile, seed: int, tell: Tell = lambda text: None, reopen: Reopen | None = None
+) -> Examination:
+    """Drive a backend through all stages.
+
+    If its adapter breaks, that ends the run, and is what the last stage says; the backend is made anew with `reopen`,
+    to find out whether it breaks there again.
+    """
+    return _Examiner(backend, profile, seed, tell, reopen).run()
 
 
 class _Examiner:
-    def __init__(self, backend: Backend, profile: Profile, seed: int, tell: Tell) -> None:
+    def __init__(self, backend: Backend, profile: Profile, seed: int, tell: Tell, reopen: Reopen | None) -> None:
         self._backend, self._profile, self._seed, self._tell = backend, profile, seed, tell
+        self._reopen = reopen
         identity, capabilities = backend.identify()
         self._subject = Subject(backend, capabilities)
         self._done = Examination(identity, capabilities)
@@ -64,6 +82,9 @@ class _Examiner:
             except AdapterError as broken:
                 seconds = time.process_time() - started
                 self._done.stages.append(StageRow(name, Status.ERROR, cpu_seconds=seconds, reason=str(broken)))
+                if isinstance(broken, AdapterCrash) and self._reopen is not None:
+                    self._tell("making the trace of the crash short")
+                    self._done.crash = crash_of(broken, name, self._reopen)
                 return self._done
             self._note(outcome, time.process_time() - started)
         self._tell("making traces short")
@@ -111,7 +132,8 @@ class _Examiner:
         return done
 
     def _tell_played(self, played: Played) -> None:
-        self._tell(f"traces: {played.workload}, {played.config.num_blocks:,} blocks, {played.operations:,} operations")
+        blocks, operations = counted(played.config.num_blocks, "blocks"), counted(played.operations, "operations")
+        self._tell(f"traces: {played.workload}, {blocks}, {operations}")
 
     def _run_vector(self, vector: Trace, done: Outcome) -> None:
         lockstep = Lockstep(self._backend, self._done.capabilities, vector.header.config, watch=not is_draining(vector))
@@ -122,6 +144,9 @@ class _Examiner:
 
     def _note(self, outcome: Outcome, seconds: float) -> None:
         done, name = self._done, outcome.name
+        if not outcome.pools:
+            done.stages.append(StageRow(name, Status.DISABLED, reason=IDLE[name]))
+            return
         counts = {"pools": outcome.pools, "operations": outcome.operations.total(), "refusals": outcome.refusals}
         status = Status.FAIL if outcome.divergences else Status.PASS
         broke_off = f"it ended early, after {len(outcome.divergences)} divergences" if outcome.broke_off else ""
@@ -132,7 +157,8 @@ class _Examiner:
             self._findings += [Finding(divergence, name, seed=self._seed) for divergence in outcome.divergences]
 
     def _tell_outcome(self, so_far: Outcome) -> None:
-        self._tell(f"{so_far.name}: {so_far.pools:,} pools, {so_far.operations.total():,} operations")
+        pools, operations = counted(so_far.pools, "pools"), counted(so_far.operations.total(), "operations")
+        self._tell(f"{so_far.name}: {pools}, {operations}")
 
     def _tell_short(self, number: int, total: int) -> None:
         self._tell(f"making traces short: {number} of {total}")

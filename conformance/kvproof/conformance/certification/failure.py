@@ -21,14 +21,22 @@ from kvproof.conformance.backends.wire import (
     StoredEvent,
 )
 from kvproof.conformance.certification import trace as traces
-from kvproof.conformance.certification.lockstep import Difference, Divergence, Lockstep
-from kvproof.conformance.certification.result import Failure, FailureFacts, Mismatch
+from kvproof.conformance.certification.again import divergence_of
+from kvproof.conformance.certification.lockstep import Difference, Divergence
+from kvproof.conformance.certification.result import Crash, Failure, FailureFacts, Mismatch
 from kvproof.conformance.certification.trace import TraceError, trace_of
 from kvproof.conformance.mutation.catalogue import MUTANTS
 from kvproof.conformance.operations import Operation, describe, name_of
+from kvproof.conformance.terminal import counted, printable
 
 TRACE_FILE, FACTS_FILE = "trace.jsonl", "failure.json"
 """What the folder of a failure holds."""
+
+FAILURES, CRASH = "failures", "crash"
+"""The folder in which the folders of failures lie, and that of a crash of the adapter."""
+
+ERROR_FILE = "error.txt"
+"""What the folder of a crash holds beside the trace: the whole error."""
 
 
 def failure_id(clause: str, operation: Operation, parts: tuple[str, ...]) -> str:
@@ -49,7 +57,7 @@ def failure_of(
         id=name,
         clause=clause,
         stage=stage,
-        operation=describe(last),
+        operation=printable(describe(last)),
         operations=len(divergence.operations),
         found_operations=found_operations,
         mismatches=tuple(Mismatch(each.what, text_of(each.expected), text_of(each.got)) for each in _told(divergence)),
@@ -59,9 +67,24 @@ def failure_of(
         fault=fault,
         harm=harm,
         seed=seed,
-        replay=f"kvproof replay failures/{name}/{TRACE_FILE} --target {shlex.quote(target)}",
+        replay=f"kvproof replay {_place(name)} --target {shlex.quote(target)}",
         trace=trace_of(divergence.config, divergence.operations),
     )
+
+
+def _place(name: str) -> str:
+    """Where the trace of a failure is, within the folder of a run."""
+    return f"{FAILURES}/{name}/{TRACE_FILE}"
+
+
+def replay_from_here(failure: Failure, folder: Path) -> str:
+    """The line that replays a failure whose own folder is this one, from the current folder."""
+    return failure.replay.replace(_place(failure.id), shlex.quote(str(folder / TRACE_FILE)), 1)
+
+
+def replay_of_crash(target: str, folder: Path) -> str:
+    """The line that runs the trace of a crash again, whose own folder is this one."""
+    return f"kvproof replay {shlex.quote(str(folder / TRACE_FILE))} --target {shlex.quote(target)}"
 
 
 def _part(name: str, value: object) -> object:
@@ -123,11 +146,6 @@ def _line(item: object) -> str:
     return text_of(item).replace("\n", ", ")
 
 
-def printable(text: str) -> str:
-    """The text with what UTF-8 cannot hold spelled out."""
-    return text.encode("utf-8", "backslashreplace").decode("utf-8")
-
-
 # Folders
 
 
@@ -140,6 +158,12 @@ def files_of(failure: Failure) -> dict[str, bytes]:
     }
 
 
+def files_of_crash(crash: Crash) -> dict[str, bytes]:
+    """The files of a crash's folder."""
+    error = crash.error.encode("utf-8", "backslashreplace")
+    return {TRACE_FILE: traces.write(crash.trace).encode(), ERROR_FILE: error + b"\n"}
+
+
 def read_failure(folder: Path) -> Failure:
     """Read a failure's folder; raises `TraceError` if one of its files is missing or wrong."""
     trace, file = traces.read_file(folder / TRACE_FILE), folder / FACTS_FILE
@@ -150,7 +174,9 @@ def read_failure(folder: Path) -> Failure:
     except msgspec.DecodeError as error:
         raise TraceError(f"{file} describes no failure: {error}") from None
     if facts.operations != len(trace.steps):
-        raise TraceError(f"{file} speaks of {facts.operations} operations, the trace has {len(trace.steps)}")
+        raise TraceError(
+            f"{file} speaks of {counted(facts.operations, 'operations')}, the trace has {len(trace.steps)}"
+        )
     return Failure(**{field: getattr(facts, field) for field in FailureFacts.__struct_fields__}, trace=trace)
 
 
@@ -163,9 +189,7 @@ def run_again(failure: Failure, backend: Backend) -> str | None:
     Raises `AdapterError` if the adapter breaks.
     """
     _, capabilities = backend.identify()
-    lockstep = Lockstep(backend, capabilities, failure.trace.header.config)
-    lockstep.replay(failure.trace.operations)
-    found = lockstep.divergence
+    found = divergence_of(failure.trace, backend, capabilities)
     if found is None:
         return "nothing differs"
     if len(found.operations) != failure.operations:

@@ -15,9 +15,10 @@ from markupsafe import Markup, escape
 from kvproof.conformance.backends.interface import LEVELS
 from kvproof.conformance.certification.pages import HEADINGS, page_of
 from kvproof.conformance.certification.result import Run, Status
-from kvproof.conformance.certification.timeline import Timeline
-from kvproof.conformance.certification.verdict import exit_code, levels_of, no_certificate, stale, verdict
+from kvproof.conformance.certification.timeline import Timeline, pool_in_words
+from kvproof.conformance.certification.verdict import exit_code, expired, levels_of, no_certificate, stale, verdict
 from kvproof.conformance.mutation.mutant import FAULT_KINDS
+from kvproof.conformance.terminal import counted, printable
 from kvproof.spec.clauses import clauses
 
 
@@ -36,9 +37,12 @@ def report(run: Run) -> str:
             pages=[page_of(failure) for failure in run.failures],
             reasons=no_certificate(run),
             stale=stale(run),
+            expired=expired(run),
             faults=FAULT_KINDS,
             headings=HEADINGS,
             Status=Status,
+            counted=counted,
+            pool_in_words=pool_in_words,
         )
     )
 
@@ -48,12 +52,18 @@ def _environment() -> Environment:
     environment = Environment(
         loader=PackageLoader("kvproof.conformance.certification"),
         autoescape=True,
+        finalize=_shown,
         undefined=StrictUndefined,
         trim_blocks=True,
         lstrip_blocks=True,
     )
     environment.filters |= {"prose": _prose, "data": _data}
     return environment
+
+
+def _shown(value: object) -> object:
+    """A value as the page shows it: controls that came from outside are spelled out."""
+    return printable(value) if isinstance(value, str) and not isinstance(value, Markup) else value
 
 
 def _data(timeline: Timeline) -> Markup:
@@ -64,4 +74,4 @@ def _data(timeline: Timeline) -> Markup:
 
 def _prose(text: str) -> Markup:
     """A clause's sentence: what stands in backticks is code."""
-    return Markup(re.sub(r"`([^`]+)`", r"<code>\1</code>", str(escape(text))))
+    return Markup(re.sub(r"`([^`]+)`", r"<code>\1</code>", str(escape(printable(text)))))

@@ -12,6 +12,7 @@ from xml.etree import ElementTree as Tree
 
 from kvproof.conformance.backends.interface import LEVELS, Level
 from kvproof.conformance.certification.result import ClauseRow, Failure, Run, StageRow, Status
+from kvproof.conformance.terminal import counted, printable
 
 _NO_XML = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 
@@ -64,12 +65,12 @@ def _outcome(case: Tree.Element, status: Status, message: str, text: str) -> Non
 
 
 def _page(failure: Failure) -> str:
-    lines = [f"{failure.id}: after {failure.operations} operations, the last of them {failure.operation}"]
+    lines = [f"{failure.id}: after {counted(failure.operations, 'operations')}, the last of them {failure.operation}"]
     for each in failure.mismatches:
         lines += [f"{each.part}, expected:", each.expected, f"{each.part}, got:", each.got]
-    return "\n".join([*lines, failure.replay])
+    return "\n".join([*lines, f"{failure.replay}  # from within the folder of this file"])
 
 
 def _text(text: str) -> str:
-    """The text with what XML cannot hold spelled out."""
-    return _NO_XML.sub(lambda found: f"\\u{ord(found[0]):04x}", text)
+    """The text with controls and what XML cannot hold spelled out."""
+    return _NO_XML.sub(lambda found: f"\\u{ord(found[0]):04x}", printable(text))

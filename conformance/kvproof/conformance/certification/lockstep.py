@@ -9,12 +9,14 @@ from msgspec import structs
 
 from kvproof.conformance.backends.interface import AdapterError, Backend, Capabilities
 from kvproof.conformance.backends.wire import PARTS, Hit, Observation, Step, as_events
-from kvproof.conformance.certification.choices import BlockNames, as_recorded, step_without_order
+from kvproof.conformance.certification.choices import step_without_order
 from kvproof.conformance.certification.events_apart import with_drains, without_drains
+from kvproof.conformance.certification.follow import followed, items_of
 from kvproof.conformance.certification.model import Expected, Model
 from kvproof.conformance.certification.reads import reads_after
 from kvproof.conformance.operations import Allocate, Lookup, Operation, Read, TakeEvents
 from kvproof.conformance.preconditions import violations
+from kvproof.conformance.terminal import counted
 from kvproof.spec.vocabulary import PoolConfig
 
 BATCH = 64
@@ -45,6 +47,14 @@ class Divergence:
     watched: bool = True
 
 
+class AdapterCrash(AdapterError):
+    """The adapter broke while it ran these operations, in a pool of this configuration, or as that was made."""
+
+    def __init__(self, text: str, config: PoolConfig, operations: tuple[Operation, ...], watched: bool = True) -> None:
+        super().__init__(text)
+        self.config, self.operations, self.watched = config, operations, watched
+
+
 class Lockstep:
     """Runs operations on a backend and on the reference; the first difference sets `divergence` and ends it.
 
@@ -65,24 +75,28 @@ class Lockstep:
         self._not_observed = 0
         self._before = self.model.glance()
         self._waiting: list[Expected] = []
-        self._names = BlockNames()
-        backend.start(config)
+        self._sent: list[Operation] = []
+        try:
+            backend.start(config)
+        except AdapterError as error:
+            raise AdapterCrash(str(error), config, (), watch) from error
 
     def replay(self, operations: Iterable[Operation], reads: bool = False) -> None:
         """Run what was recorded, on the blocks that this backend takes where it chooses for itself."""
-        self.run(self.recorded(operations), reads)
+        self.run(self.recorded(list(operations)), reads)
 
-    def recorded(self, operations: Iterable[Operation]) -> Iterable[Operation]:
-        """What was recorded, with what was taken then if this backend may take other blocks."""
-        return operations if self.model.in_order else as_recorded(self._config, operations)
+    def recorded(self, operations: Sequence[Operation]) -> Iterable[Operation]:
+        """What was recorded, on the blocks that are taken here, if they may be others."""
+        if self.model.in_order and not any(isinstance(each, Allocate) and each.took for each in operations):
+            return operations
+        return followed(items_of(self._config, operations), self.model.world)
 
     def run(self, operations: Iterable[Operation], reads: bool = False) -> None:
         """Run what is defined and offered, in batches. Operations are asked for one by one, as the model goes on.
 
         With `reads` a backend that owns memory is also asked what blocks hold, see `reads_after`.
         """
-        for named in operations:
-            operation = self._names.translated(named)
+        for operation in operations:
             self._take(operation)
             if reads and self.model.owns_memory and self.divergence is None:
                 for read in reads_after(self.model.world, operation):
@@ -94,11 +108,10 @@ class Lockstep:
         self._compare()
 
     def _take(self, operation: Operation) -> None:
-        model, named = self.model, None
+        model = self.model
         if isinstance(operation, Allocate):
-            operation, named = structs.replace(operation, took=None), operation.took
-        errors = violations(model.world.situation, operation)
-        if errors and not model.refuses:
+            operation = structs.replace(operation, took=None)
+        if not model.refuses and violations(model.world.situation, operation):
             return  # what has to be refused is for backends that claim to
         if model.is_undefined(operation) or not model.is_run(operation):
             return
@@ -106,26 +119,28 @@ class Lockstep:
             self._follow(operation)
         else:
             self._waiting.append(model.expect(operation))
-        if named is not None and not errors:
-            self._names.learn(named, model.world.taken)
 
     def _follow(self, operation: Allocate | Lookup) -> None:
         """Run an operation in which the backend chooses: its answer comes first, and the reference follows."""
         self._compare()
         if self.divergence is None:
+            self._sent = [operation]
             [step] = self._answers([operation])
+            self._sent = []
             self._judge(self.model.follow(operation, step.answer), step)
             self._not_observed += 1
 
     def _compare(self) -> None:
         """Send what waits, and compare what comes back."""
         waiting, self._waiting = self._waiting, []
+        self._sent = [each.operation for each in waiting]
         sent = [each for each in waiting if self.model.is_offered(each.operation)]
         answers = iter(self._answers([each.sent for each in sent]))
         for each in waiting:
             self._judge(each, next(answers) if self.model.is_offered(each.operation) else None)
             if self.divergence is not None:
                 return
+        self._sent = []
         self._not_observed += len(waiting)
         if self._not_observed >= self._config.num_blocks:
             self.compare_state()
@@ -151,12 +166,21 @@ class Lockstep:
         return without_drains(self._send(with_drains(operations), False))
 
     def _send(self, operations: Sequence[Operation], observe: bool) -> list[Step]:
-        steps = self._backend.run(operations, observe)
+        try:
+            steps = self._backend.run(operations, observe)
+        except AdapterError as error:
+            raise AdapterCrash(str(error), self._config, self._so_far(), self._watches) from error
         if len(steps) != len(operations):
-            raise AdapterError(f"{len(operations)} operations were sent, and {len(steps)} answers came back")
+            raise AdapterError(
+                f"{counted(len(operations), 'operations')} sent, and {counted(len(steps), 'answers')} came back"
+            )
         if self.model.in_order:
             return steps
         return [step_without_order(operation, step) for operation, step in zip(operations, steps, strict=True)]
+
+    def _so_far(self) -> tuple[Operation, ...]:
+        """What was compared, and what was sent with the batch of which no answer came."""
+        return (*self.operations, *self._sent)
 
     def compare_state(self) -> None:
         """Compare the whole state of a large pool; that of a small one was compared after each operation."""

@@ -11,7 +11,6 @@ from pathlib import Path
 from kvproof.conformance.certification import failure as failures
 from kvproof.conformance.certification.certificate import (
     CERTIFICATE_FILE,
-    FAILURES,
     JUNIT_FILE,
     REPORT_FILE,
     certificate_of,
@@ -70,7 +69,9 @@ def contents(run: Run) -> dict[str, bytes]:
     """The files of a run by their paths, the certificate last."""
     files = {REPORT_FILE: report(run).encode(), JUNIT_FILE: junit(run)}
     for failure in run.failures:
-        files |= {f"{FAILURES}/{failure.id}/{name}": data for name, data in failures.files_of(failure).items()}
+        files |= {f"{failures.FAILURES}/{failure.id}/{name}": data for name, data in failures.files_of(failure).items()}
+    if run.crash is not None:
+        files |= {f"{failures.CRASH}/{name}": data for name, data in failures.files_of_crash(run.crash).items()}
     if not no_certificate(run):
         files[CERTIFICATE_FILE] = encode(certificate_of(run, files))
     return files

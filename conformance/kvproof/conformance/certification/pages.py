@@ -59,11 +59,16 @@ def page_of(failure: Failure) -> FailurePage:
 
 
 def states_of(failure: Failure, names: Names) -> tuple[StateTable, ...]:
-    """The states before and after; nothing of a backend that shows none of it."""
+    """The states before and after, expected and got if they differ; nothing of a backend that shows none of it."""
     before, expected, got = (rows_of(seen, names) for seen in (failure.before, failure.expected, failure.got))
     if not before:
         return ()
     wrong = frozenset(differing(expected, got))
+    if not wrong:
+        return (
+            StateTable("before", "before the last operation", before, wrong),
+            StateTable("expected", "after it, as expected", expected, wrong),
+        )
     return (
         StateTable("before", "before the last operation", before, frozenset()),
         StateTable("expected", "expected after it", expected, wrong),

@@ -24,8 +24,8 @@ class Profile:
         return replace(self, walks=self.walks * budget, illegal_walks=self.illegal_walks * budget)
 
 
-QUICK = Profile("quick", walks=60, illegal_walks=40, operations=400, exhaustive=False, workloads=False)
-STANDARD = Profile("standard", walks=800, illegal_walks=400, operations=400, exhaustive=True, workloads=True)
+QUICK = Profile("quick", walks=60, illegal_walks=40, operations=460, exhaustive=False, workloads=False)
+STANDARD = Profile("standard", walks=800, illegal_walks=400, operations=460, exhaustive=True, workloads=True)
 DEEP = replace(STANDARD, name="deep")
 
 PROFILES = {profile.name: profile for profile in (QUICK, STANDARD, DEEP)}

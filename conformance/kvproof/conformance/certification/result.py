@@ -111,6 +111,19 @@ class Failure(FailureFacts, frozen=True, kw_only=True):
         return FailureFacts(**{name: getattr(self, name) for name in FailureFacts.__struct_fields__})
 
 
+class Crash(Wire, frozen=True, kw_only=True):
+    """Where the adapter broke: the error, and the operations that led there, of `found_operations` in the beginning.
+
+    `again`: it broke again when they were repeated, and its trace was made short.
+    """
+
+    stage: str
+    error: str
+    found_operations: int
+    again: bool
+    trace: Trace
+
+
 class KnownDivergence(Wire, frozen=True):
     """A clause that the implementer knows to be broken; `until` is the last day (2027-01-31) on which that counts."""
 
@@ -181,8 +194,9 @@ class Run(RunFacts, frozen=True, kw_only=True):
     """Everything that a run found out."""
 
     failures: tuple[Failure, ...] = ()
+    crash: Crash | None = None
 
     @property
     def facts(self) -> RunFacts:
-        """All but the failures."""
+        """All but the failures, and the crash that ended it."""
         return RunFacts(**{name: getattr(self, name) for name in RunFacts.__struct_fields__})

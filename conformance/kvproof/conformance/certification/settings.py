@@ -75,3 +75,14 @@ def scopes(capabilities: Capabilities) -> Iterator[Scope]:
         else:
             yield Scope(1, ("a", "aa"), 1, kind, residency=residency, commit=commit)
             yield Scope(1, ("a",), 2, kind, residency=residency, commit=commit)
+
+
+def is_claimed(config: PoolConfig, capabilities: Capabilities) -> bool:
+    """Whether a backend with these claims can be asked for such a pool."""
+    return (
+        len(config.groups) <= capabilities.most_groups
+        and all(group.kind in capabilities.group_kinds for group in config.groups)
+        and config.residency in capabilities.residency
+        and config.holders in capabilities.holders
+        and config.commit in commit_modes(capabilities)
+    )

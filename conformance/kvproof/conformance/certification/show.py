@@ -2,31 +2,38 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
 from kvproof.conformance.backends.interface import LEVELS
+from kvproof.conformance.certification.failure import CRASH, FAILURES, replay_from_here, replay_of_crash
 from kvproof.conformance.certification.pages import HEADINGS, StateTable, page_of
-from kvproof.conformance.certification.result import Failure, Run, Status
-from kvproof.conformance.certification.timeline import CELLS, Moment, timeline_of
+from kvproof.conformance.certification.result import Crash, Failure, Run, StageRow, Status
+from kvproof.conformance.certification.timeline import CELLS, Moment, pool_in_words, timeline_of
 from kvproof.conformance.certification.trace import Trace
 from kvproof.conformance.certification.verdict import (
     ExitCode,
     LevelRow,
     errors,
     exit_code,
+    expired,
     levels_of,
     open_ends,
     stale,
     verdict,
 )
 from kvproof.conformance.mutation.mutant import FAULT_KINDS
-from kvproof.conformance.terminal import say
+from kvproof.conformance.terminal import clipped, counted, say
 from kvproof.spec.clauses import clauses
 
 NAMED = 4
 """Clauses that are named where a row says what was not exercised; the report has them all."""
+
+LAST_MOMENTS = 20
+"""Operations that are shown of a crash; its file has them all."""
 
 DIFFERS = "» "
 """Stands before a cell that differs."""
@@ -34,26 +41,51 @@ DIFFERS = "» "
 _STYLES = {Status.PASS: "green", Status.FAIL: "bold red", Status.ERROR: "bold red", Status.SKIP: "yellow"}
 
 
-def show_run(console: Console, run: Run) -> None:
-    """The page of each failure, the table of levels, and the outcome last, where a log ends."""
+def show_run(console: Console, run: Run, folder: Path | None = None) -> None:
+    """The page of each failure, the table of levels, and the outcome last, where a log ends.
+
+    The lines that replay failures are for the current folder, if the run is written to this one.
+    """
     for failure in run.failures:
-        show_failure(console, failure)
+        show_failure(console, failure, None if folder is None else folder / FAILURES / failure.id)
         console.print()
     console.print(_levels(run))
     for row in run.stages:
-        counts = ", ".join(f"{count:,} {name}" for name, count in row.counts.items())
-        text = f"{row.name}: {row.status.value}, {counts or row.reason or 'nothing ran'}, {row.cpu_seconds:.1f} CPU s"
-        say(console, text, _STYLES.get(row.status, "dim"))
+        say(console, _stage(row), _STYLES.get(row.status, "dim"))
     if run.mutation is not None:
         say(console, f"planted faults: {run.mutation.caught} of {run.mutation.planted} caught, {run.mutation.source}")
     for line in run.honesty:
         say(console, line, "dim")
     console.print()
-    for line in [*errors(run), *(f"known to fail, and does not: {clause}" for clause in stale(run)), *open_ends(run)]:
+    if run.crash is not None:
+        _show_crash(console, run.crash, run.target, None if folder is None else folder / CRASH)
+    for line in errors(run) or _what_is_left(run):
         say(console, line)
+    if (run.failures or run.crash) and folder is None:
+        say(console, "With --out DIR the traces are kept, to be replayed.")
     outcome = verdict(run)
     style = "bold green" if exit_code(run) is ExitCode.CONFORMANT else "bold red"
     say(console, f"{run.identity.name} {run.identity.version}: {outcome} (seed {run.seed})", style)
+
+
+def _stage(row: StageRow) -> str:
+    """What a stage did, or why it did nothing; what broke is said at the end."""
+    if row.status is Status.ERROR:
+        return f"{row.name}: the adapter broke"
+    if not row.counts:
+        return f"{row.name}: {row.status.value}, {row.reason or 'nothing ran'}"
+    counts = ", ".join(counted(count, name) for name, count in row.counts.items())
+    why = f", {row.reason}" if row.reason else ""
+    return f"{row.name}: {row.status.value}, {counts}, {row.cpu_seconds:.1f} CPU s{why}"
+
+
+def _what_is_left(run: Run) -> list[str]:
+    """What keeps a run from being conclusive, though the adapter held, and what is wrong with known divergences."""
+    return [
+        *(f"known to fail, and does not: {clause}" for clause in stale(run)),
+        *(f"known to fail until {each.until}, which has expired: {each.clause}" for each in expired(run)),
+        *open_ends(run),
+    ]
 
 
 def _levels(run: Run) -> Table:
@@ -78,13 +110,17 @@ def _missing(row: LevelRow) -> str:
     return ", ".join(row.missing[:NAMED]) + (f" and {more} more" if more > 0 else "")
 
 
-def show_failure(console: Console, failure: Failure) -> None:
-    """The clause in words, the trace, what differs, the states, the kind of fault, and the line that replays it."""
+def show_failure(console: Console, failure: Failure, folder: Path | None = None) -> None:
+    """The clause in words, the trace, what differs, the states, the kind of fault.
+
+    The line that replays it too, if it is, or will be, in a folder.
+    """
     page = page_of(failure)
     say(console, f"Failure {failure.id}", "bold red")
     if clause := clauses().get(failure.clause):
         say(console, f"{clause.id} ({clause.level.value}): {clause.sentence}")
     console.print()
+    say(console, f"In {pool_in_words(failure.trace.header.config)}:", "dim")
     _show_moments(console, page.timeline.moments[1:])
     console.print()
     for part, expected, got in page.mismatches:
@@ -98,9 +134,29 @@ def show_failure(console: Console, failure: Failure) -> None:
         say(console, f"usual harm: {failure.harm}")
     seed = "" if failure.seed is None else f", seed {failure.seed}"
     again = f", shown again {failure.replayed} of {failure.replays} times" if failure.replays else ""
-    shrunk = f"{failure.operations} operations, {failure.found_operations} when it was found"
+    shrunk = f"{counted(failure.operations, 'operations')}, {failure.found_operations} when it was found"
     say(console, f"found by stage {failure.stage}{seed}: {shrunk}{again}", "dim")
-    say(console, failure.replay, "bold")
+    if folder is not None:
+        say(console, replay_from_here(failure, folder), "bold")
+
+
+def _show_crash(console: Console, crash: Crash, target: str, folder: Path | None) -> None:
+    """The last operations that the adapter was asked for before it broke, and the line that runs them again."""
+    length = counted(len(crash.trace.steps), "operations")
+    say(console, f"Where the adapter broke: in stage {crash.stage}, after {length}", "bold red")
+    say(console, f"In {pool_in_words(crash.trace.header.config)}:", "dim")
+    moments = timeline_of(crash.trace).moments[1:]
+    left_out = max(0, len(moments) - LAST_MOMENTS)
+    if left_out:
+        say(console, f"     (before: {counted(left_out, 'operations')})", "dim")
+    _show_moments(console, moments[left_out:], left_out)
+    if crash.again:
+        say(console, f"it breaks there again; when it was found, there were {crash.found_operations}", "dim")
+    else:
+        say(console, "it did not break again when they were repeated", "dim")
+    if folder is not None:
+        say(console, replay_of_crash(target, folder), "bold")
+    console.print()
 
 
 def show_trace(console: Console, trace: Trace) -> None:
@@ -112,14 +168,15 @@ def show_trace(console: Console, trace: Trace) -> None:
             say(console, f"{clause.id} ({clause.level.value}): {clause.sentence}")
     if trace.header.reports:
         say(console, f"publicly reported: {', '.join(trace.header.reports)}")
+    say(console, f"In {pool_in_words(trace.header.config)}:", "dim")
     moments = timeline_of(trace).moments
     _show_moments(console, moments[1:])
     console.print(_state(StateTable("expected", "at the end", moments[-1].blocks, frozenset()), CELLS))
     _show_lines(console, "free queue, next victim first:", " ".join(map(str, moments[-1].queue)) or "empty")
 
 
-def _show_moments(console: Console, moments: tuple[Moment, ...]) -> None:
-    for number, moment in enumerate(moments, 1):
+def _show_moments(console: Console, moments: tuple[Moment, ...], before: int = 0) -> None:
+    for number, moment in enumerate(moments, before + 1):
         answer = f" → {moment.answer}" if moment.answer else ""
         say(console, f"{number:3}  {moment.operation}{answer}")
         for event in moment.events:
@@ -128,6 +185,7 @@ def _show_moments(console: Console, moments: tuple[Moment, ...]) -> None:
 
 def _show_lines(console: Console, title: str, text: str, style: str = "") -> None:
     """A title, and the text beside it, or below it if it has several lines."""
+    text = clipped(text)
     if "\n" not in text:
         say(console, f"{title} {text}", style)
         return
@@ -141,7 +199,7 @@ def _state(state: StateTable, shown: tuple[str, ...]) -> Table:
     for heading in ("block", *(HEADINGS[cell] for cell in shown)):
         table.add_column(heading)
     for row in state.rows:
-        cells = [(getattr(row, cell), (row.block, cell) in state.marked) for cell in shown]
+        cells = [(clipped(getattr(row, cell)), (row.block, cell) in state.marked) for cell in shown]
         texts = [Text(DIFFERS + text if marked else text, "bold red" if marked else "") for text, marked in cells]
         table.add_row(str(row.block), *texts)
     return table

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 from kvproof.conformance.backends.interface import AdapterError, Capabilities, Level
 from kvproof.conformance.backends.wire import Observation, Step
+from kvproof.conformance.certification.lockstep import AdapterCrash
 from kvproof.conformance.certification.settings import plain_pool
 from kvproof.conformance.certification.stages import Outcome, Subject
 from kvproof.conformance.operations import (
@@ -19,6 +20,7 @@ from kvproof.conformance.operations import (
     describe,
     name_of,
 )
+from kvproof.conformance.terminal import counted
 from kvproof.spec.vocabulary import CommitMode, HolderMode, PoolConfig
 
 POOLS = 2
@@ -28,22 +30,36 @@ POOLS = 2
 def smoke(subject: Subject) -> Outcome:
     """Run a few operations that every pool allows. Raises `AdapterError` if an answer has not the right form."""
     config, done = plain_pool(subject.capabilities), Outcome("smoke")
-    holder = "r1" if config.holders is HolderMode.NAMED else None
-    steps = config.commit is CommitMode.STEPS
-    for _ in range(POOLS):
-        subject.backend.start(config)
-        begun: list[Operation] = [AddRequest("r1", (1, 2, 3, 4)), *[BeginStep()] * steps, Allocate(holder, 1)]
-        [*_, allocated] = _run(subject, config, begun, done)
-        block = _only_block(allocated, config)
-        _run(subject, config, [Lookup(()), Free(holder, (block,)), *[Commit(1)] * steps], done)
-        done.pools += 1
+    so_far: list[Operation] = []
+    try:
+        _smoke(subject, config, done, so_far)
+    except AdapterError as error:
+        raise AdapterCrash(str(error), config, tuple(so_far)) from error
     return done
 
 
-def _run(subject: Subject, config: PoolConfig, operations: Sequence[Operation], done: Outcome) -> list[Step]:
+def _smoke(subject: Subject, config: PoolConfig, done: Outcome, so_far: list[Operation]) -> None:
+    holder = "r1" if config.holders is HolderMode.NAMED else None
+    steps = config.commit is CommitMode.STEPS
+    for _ in range(POOLS):
+        so_far.clear()
+        subject.backend.start(config)
+        begun: list[Operation] = [AddRequest("r1", (1, 2, 3, 4)), *[BeginStep()] * steps, Allocate(holder, 1)]
+        [*_, allocated] = _run(subject, config, begun, done, so_far)
+        block = _only_block(allocated, config)
+        _run(subject, config, [Lookup(()), Free(holder, (block,)), *[Commit(1)] * steps], done, so_far)
+        done.pools += 1
+
+
+def _run(
+    subject: Subject, config: PoolConfig, operations: Sequence[Operation], done: Outcome, so_far: list[Operation]
+) -> list[Step]:
+    so_far += operations
     steps = subject.backend.run(operations, True)
     if len(steps) != len(operations):
-        raise AdapterError(f"{len(operations)} operations were sent, and {len(steps)} answers came back")
+        raise AdapterError(
+            f"{counted(len(operations), 'operations')} sent, and {counted(len(steps), 'answers')} came back"
+        )
     for operation, step in zip(operations, steps, strict=True):
         if step.answer.error is not None:
             raise AdapterError(f"{describe(operation)} was refused: {step.answer.error}: {step.answer.message}")

@@ -10,11 +10,13 @@ import msgspec
 
 from kvproof.conformance.backends.reference import CAPABILITIES
 from kvproof.conformance.backends.wire import Entry, Observation
-from kvproof.conformance.certification.failure import printable, text_of
+from kvproof.conformance.certification.failure import text_of
 from kvproof.conformance.certification.model import Model
 from kvproof.conformance.certification.trace import Trace
 from kvproof.conformance.operations import describe
+from kvproof.conformance.terminal import counted, printable
 from kvproof.conformance.world import World
+from kvproof.spec.vocabulary import GroupConfig, PoolConfig
 
 T = TypeVar("T")
 
@@ -67,6 +69,19 @@ class Timeline(msgspec.Struct, frozen=True):
 
     moments: tuple[Moment, ...]
     names: Names
+
+
+def pool_in_words(config: PoolConfig) -> str:
+    """What a trace is run in."""
+    blocks = f"a pool of {counted(config.num_blocks, 'blocks')}, the null block included"
+    hashes = f"a hash after every {counted(config.hash_block_size, 'tokens')}"
+    modes = f"residency {config.residency.value}, holders {config.holders.value}, commit {config.commit.value}"
+    return f"{blocks}; {hashes}; {'; '.join(map(_group, range(len(config.groups)), config.groups))}; {modes}"
+
+
+def _group(number: int, group: GroupConfig) -> str:
+    window = "" if group.window is None else f", window {group.window}"
+    return f"group {number}: {group.kind.value}{window}, blocks of {counted(group.block_size, 'tokens')}"
 
 
 def timeline_of(trace: Trace) -> Timeline:

@@ -7,7 +7,7 @@ from enum import IntEnum
 from kvproof.conformance.backends.interface import Level
 from kvproof.conformance.backends.wire import Wire
 from kvproof.conformance.certification.levels import level_of
-from kvproof.conformance.certification.result import ClauseRow, Run, RunFacts, StageRow, Status
+from kvproof.conformance.certification.result import ClauseRow, KnownDivergence, Run, RunFacts, StageRow, Status
 from kvproof.spec.clauses import Level as Binding
 from kvproof.spec.clauses import clauses
 
@@ -114,8 +114,13 @@ def failed(run: RunFacts) -> list[str]:
 
 def new_failures(run: RunFacts) -> list[str]:
     """The MUST clauses that fail and are not known to, or no longer."""
-    known = {each.clause for each in run.known or () if not each.until or run.date <= each.until}
+    known = {each.clause for each in run.known or () if each not in expired(run)}
     return [clause for clause in failed(run) if clause not in known]
+
+
+def expired(run: RunFacts) -> list[KnownDivergence]:
+    """The known divergences whose last day is over."""
+    return [each for each in run.known or () if each.until and run.date > each.until]
 
 
 def stale(run: RunFacts) -> list[str]:
@@ -176,8 +181,8 @@ def no_certificate(run: Run) -> list[str]:
     if not run.driven:
         found.append("the backend does not say which files were driven; its identity has to name them in `files`")
     if errors(run):
-        found.append(f"the adapter broke: {'; '.join(errors(run))}")
-    elif exit_code(run) is ExitCode.NOTHING_RAN:
+        return [*found, "the adapter broke"]
+    if exit_code(run) is ExitCode.NOTHING_RAN:
         found.append("nothing was exercised")
     return found + open_ends(run)
 

@@ -21,7 +21,8 @@ from kvproof.conformance.certification.profiles import DEEP, PROFILES, QUICK, ST
 from kvproof.conformance.certification.result import KnownDivergence, Run
 from kvproof.conformance.certification.show import show_run
 from kvproof.conformance.certification.verdict import ExitCode, exit_code, no_certificate
-from kvproof.conformance.terminal import say
+from kvproof.conformance.signals import ending_in_order
+from kvproof.conformance.terminal import complain, say
 
 BUDGET = 10
 
@@ -32,6 +33,7 @@ def _profile(name: str) -> str:
     return name
 
 
+@ending_in_order("certify")
 def certify(
     target: Annotated[
         str, typer.Argument(help="reference, a name of an entry point, module:factory, or exec:COMMAND.")
@@ -75,14 +77,14 @@ def certify(
             check_output(out)
         backend = open_subject(target)
     except (KnownError, OutputError, TargetError) as error:
-        typer.echo(f"kvproof certify: {error}", err=True)
+        complain("certify", error)
         raise typer.Exit(ExitCode.USAGE) from None
     except AdapterError as error:
-        typer.echo(f"kvproof certify: {error}", err=True)
+        complain("certify", error)
         raise typer.Exit(ExitCode.ADAPTER_ERROR) from None
     say(console, f"{target}, profile {chosen.name}, seed {seed}")
     run = _run(console, backend, target, chosen, seed, listed)
-    show_run(console, run)
+    show_run(console, run, out)
     if out is not None:
         _write(console, run, out)
     raise typer.Exit(exit_code(run))
@@ -94,14 +96,14 @@ def _run(
     try:
         with console.status("smoke") as status:
             driven = driven_files(backend.identify()[0])
-            done = examine(backend, profile, seed, _Progress(console, status).tell)
+            done = examine(backend, profile, seed, _Progress(console, status).tell, lambda: open_subject(target))
             control = None if profile.name == QUICK.name else mutation_control(status.update)
         return run_of(done, target, profile, seed, driven, control, known)
     except AdapterError as error:
-        typer.echo(f"kvproof certify: {error}", err=True)
+        complain("certify", error)
         raise typer.Exit(ExitCode.ADAPTER_ERROR) from None
     except KeyboardInterrupt:
-        typer.echo("kvproof certify: interrupted; nothing was written", err=True)
+        complain("certify", "interrupted; nothing was written")
         raise typer.Exit(ExitCode.INCONCLUSIVE) from None
     finally:
         backend.close()
@@ -127,8 +129,11 @@ def _write(console: Console, run: Run, out: Path) -> None:
     try:
         certified = write_output(run, out)
     except OutputError as error:
-        typer.echo(f"kvproof certify: {error}", err=True)
+        complain("certify", error)
         raise typer.Exit(ExitCode.USAGE) from None
-    say(console, f"written to {out}: " + ("the certificate, " * certified) + "report.html, junit.xml, failures")
+    parts = ["the certificate"] * certified + ["report.html", "junit.xml"]
+    parts += ["failures"] * bool(run.failures)
+    parts += ["crash"] * (run.crash is not None)
+    say(console, f"written to {out}: {', '.join(parts)}")
     for reason in () if certified else no_certificate(run):
         say(console, f"no certificate: {reason}")

@@ -12,6 +12,7 @@ from kvproof.conformance.certification.failure import FACTS_FILE, TRACE_FILE, re
 from kvproof.conformance.certification.show import show_failure, show_trace
 from kvproof.conformance.certification.trace import TraceError, read_file
 from kvproof.conformance.certification.verdict import ExitCode
+from kvproof.conformance.terminal import complain
 
 
 def explain(
@@ -32,11 +33,11 @@ def explain(
     console = Console()
     try:
         if place.is_dir():
-            show_failure(console, read_failure(place))
+            show_failure(console, read_failure(place), place)
         elif place.name == TRACE_FILE and (place.parent / FACTS_FILE).is_file():
-            show_failure(console, read_failure(place.parent))
+            show_failure(console, read_failure(place.parent), place.parent)
         else:
             show_trace(console, read_file(place))
     except TraceError as error:
-        typer.echo(f"kvproof explain: {error}", err=True)
+        complain("explain", error)
         raise typer.Exit(ExitCode.USAGE) from None

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Callable, Sequence
+from itertools import islice
 from pathlib import Path
 from typing import Annotated
 
@@ -13,12 +15,15 @@ from rich.table import Table
 
 from kvproof.conformance.backends.interface import AdapterError, Backend
 from kvproof.conformance.backends.targets import TargetError, open_subject
+from kvproof.conformance.certification.again import ways_to_run
 from kvproof.conformance.certification.expectations import expectations, unmet_expectation
 from kvproof.conformance.certification.failure import TRACE_FILE
 from kvproof.conformance.certification.lockstep import BATCH, Lockstep
 from kvproof.conformance.certification.trace import Trace, TraceError, read_file
+from kvproof.conformance.operations import Operation
+from kvproof.conformance.signals import ending_in_order
 from kvproof.conformance.tell_divergence import say_differences, say_divergence
-from kvproof.conformance.terminal import did_you_mean, say
+from kvproof.conformance.terminal import complain, counted, did_you_mean, say
 from kvproof.conformance.workloads.arrivals import Workload, WorkloadError, load, read_workload, shipped
 from kvproof.conformance.workloads.play import Played, configurations, play
 
@@ -37,6 +42,7 @@ class _UsageError(ValueError):
     """What the user asked for makes no sense; the text says why."""
 
 
+@ending_in_order("replay")
 def replay(
     file: Annotated[str, typer.Argument(help="A trace of operations, a workload (.jsonl.gz), or a shipped workload.")],
     target: Annotated[str, typer.Option(help="The backend: a name, `module:factory` or `exec:COMMAND`.")] = "reference",
@@ -78,10 +84,10 @@ def replay(
         else:
             conforms = _replay_workload(console, recorded, backend, tuple(blocks or DEFAULT_BLOCKS), requests)
     except (_UsageError, TraceError, WorkloadError, TargetError) as error:
-        typer.echo(f"kvproof replay: {error}", err=True)
+        complain("replay", error)
         raise typer.Exit(USAGE) from None
     except AdapterError as error:
-        typer.echo(f"kvproof replay: the adapter failed: {error}", err=True)
+        complain("replay", f"the adapter failed: {error}")
         raise typer.Exit(ADAPTER) from None
     finally:
         if backend is not None:
@@ -112,15 +118,13 @@ def _read(name: str) -> Trace | Workload:
 
 def _replay_trace(console: Console, trace: Trace, backend: Backend) -> bool:
     _, capabilities = backend.identify()
-    lockstep = Lockstep(backend, capabilities, trace.header.config)
-    operations = tuple(lockstep.recorded(trace.operations))
     with console.status("replaying") as status:
         show = _Progress(console, status).show
-        for start in range(0, len(operations), BATCH):
-            if lockstep.divergence is None:
-                lockstep.run(operations[start : start + BATCH])
-                show(f"{len(lockstep.operations):,} of {len(operations):,} operations")
-        lockstep.compare_state()
+        for watch in ways_to_run(trace):
+            lockstep = Lockstep(backend, capabilities, trace.header.config, watch)
+            _run(lockstep, trace.operations, show)
+            if lockstep.divergence is not None:
+                break
     if lockstep.divergence is not None:
         say_divergence(console, lockstep.divergence)
         return False
@@ -133,17 +137,27 @@ def _replay_trace(console: Console, trace: Trace, backend: Backend) -> bool:
         say_differences(console, unmet.operation, unmet.differences, "the trace expects", "the reference says")
         return False
     compared = sum(map(lockstep.model.is_offered, lockstep.operations))
-    if left_out := len(operations) - compared:
+    if left_out := len(trace.steps) - compared:
         say(
             console,
-            f"{left_out:,} operations were left out: undefined, not offered, or to be refused without level R.",
+            f"left out: {counted(left_out, 'operations')}, undefined, not offered, or to be refused without level R.",
         )
     say(
         console,
-        f"No difference: {compared:,} operations compared; expectations that hold: {expectations(trace):,}.",
+        f"No difference: {counted(compared, 'operations')} compared; expectations that hold: {expectations(trace):,}.",
         "green",
     )
     return True
+
+
+def _run(lockstep: Lockstep, operations: Sequence[Operation], show: Callable[[str], None]) -> None:
+    """Run operations, and say how far it is."""
+    recorded = iter(lockstep.recorded(operations))
+    for _ in range(0, len(operations), BATCH):
+        if lockstep.divergence is None:
+            lockstep.run(islice(recorded, BATCH))
+            show(f"{len(lockstep.operations):,} of {counted(len(operations), 'operations')}")
+    lockstep.compare_state()
 
 
 def _replay_workload(
@@ -166,7 +180,11 @@ def _replay_workload(
         say_divergence(console, divergence)
         return False
     operations, seconds = sum(played.operations for played in done), sum(played.seconds for played in done)
-    say(console, f"No difference: {operations:,} operations compared, {_rate(operations, seconds)} a second.", "green")
+    say(
+        console,
+        f"No difference: {counted(operations, 'operations')} compared, {_rate(operations, seconds)} a second.",
+        "green",
+    )
     return True
 
 
@@ -221,5 +239,5 @@ def _show_runs(console: Console, name: str, runs: list[Played]) -> None:
         if left_out := played.counts.left_out:
             say(
                 console,
-                f"{left_out:,} requests need more than {played.config.num_blocks:,} blocks; they were left out.",
+                f"left out: {counted(left_out, 'requests')}, which need more than {played.config.num_blocks:,} blocks",
             )

@@ -10,15 +10,18 @@ from rich.console import Console
 
 from kvproof.conformance.backends.interface import AdapterError
 from kvproof.conformance.backends.targets import TargetError, open_subject
+from kvproof.conformance.certification.again import divergence_of
 from kvproof.conformance.certification.attribution import clause_of
-from kvproof.conformance.certification.lockstep import Divergence, Lockstep
+from kvproof.conformance.certification.lockstep import Divergence
 from kvproof.conformance.certification.shrink import shrink as make_short
 from kvproof.conformance.certification.trace import Trace, TraceError, read_file, trace_of, write
 from kvproof.conformance.certification.verdict import ExitCode
+from kvproof.conformance.signals import ending_in_order
 from kvproof.conformance.tell_divergence import say_divergence
-from kvproof.conformance.terminal import say
+from kvproof.conformance.terminal import complain, counted, say
 
 
+@ending_in_order("shrink")
 def shrink(
     file: Annotated[Path, typer.Argument(metavar="TRACE", help="A trace of operations, in JSON lines.")],
     target: Annotated[str, typer.Option(help="The backend: a name, `module:factory` or `exec:COMMAND`.")],
@@ -40,15 +43,18 @@ def shrink(
         trace = read_file(file)
         short = _short(trace, target)
     except (TraceError, TargetError) as error:
-        typer.echo(f"kvproof shrink: {error}", err=True)
+        complain("shrink", error)
         raise typer.Exit(ExitCode.USAGE) from None
     except AdapterError as error:
-        typer.echo(f"kvproof shrink: the adapter failed: {error}", err=True)
+        complain("shrink", f"the adapter failed: {error}")
         raise typer.Exit(ExitCode.ADAPTER_ERROR) from None
     if short is None:
-        typer.echo("kvproof shrink: nothing differs on this trace", err=True)
+        complain("shrink", "nothing differs on this trace")
         raise typer.Exit(ExitCode.INCONCLUSIVE)
-    say(console, f"{len(trace.steps):,} operations became {len(short.operations):,}; they break {clause_of(short)}")
+    say(
+        console,
+        f"{counted(len(trace.steps), 'operations')} became {len(short.operations):,}, which break {clause_of(short)}",
+    )
     say_divergence(console, short)
     if out is None:
         typer.echo(write(trace_of(short.config, short.operations)), nl=False)
@@ -56,7 +62,7 @@ def shrink(
     try:
         out.write_text(write(trace_of(short.config, short.operations)), encoding="utf-8")
     except OSError as error:
-        typer.echo(f"kvproof shrink: {out} cannot be written: {error.strerror}", err=True)
+        complain("shrink", f"{out} cannot be written: {error.strerror}")
         raise typer.Exit(ExitCode.USAGE) from None
 
 
@@ -64,8 +70,7 @@ def _short(trace: Trace, target: str) -> Divergence | None:
     backend = open_subject(target)
     try:
         _, capabilities = backend.identify()
-        lockstep = Lockstep(backend, capabilities, trace.header.config)
-        lockstep.replay(trace.operations)
-        return None if lockstep.divergence is None else make_short(backend, capabilities, lockstep.divergence)
+        found = divergence_of(trace, backend, capabilities)
+        return None if found is None else make_short(backend, capabilities, found)
     finally:
         backend.close()

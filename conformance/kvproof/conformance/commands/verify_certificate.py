@@ -12,9 +12,11 @@ from kvproof.conformance.backends.interface import AdapterError
 from kvproof.conformance.backends.targets import TargetError, open_subject
 from kvproof.conformance.certification import certificate as certificates
 from kvproof.conformance.certification.verdict import ExitCode
-from kvproof.conformance.terminal import say
+from kvproof.conformance.signals import ending_in_order
+from kvproof.conformance.terminal import complain, counted, say
 
 
+@ending_in_order("verify-certificate")
 def verify_certificate(
     folder: Annotated[Path, typer.Argument(metavar="DIR", help="The folder that `kvproof certify --out` wrote.")],
     target: Annotated[str | None, typer.Option(help="Run the trace of each failure again, on this backend.")] = None,
@@ -34,7 +36,7 @@ def verify_certificate(
       kvproof verify-certificate out --target exec:./my_pool
     """
     if not (folder / certificates.CERTIFICATE_FILE).is_file():
-        typer.echo(f"kvproof verify-certificate: there is no {folder / certificates.CERTIFICATE_FILE}", err=True)
+        complain("verify-certificate", f"there is no {folder / certificates.CERTIFICATE_FILE}")
         raise typer.Exit(ExitCode.USAGE)
     console = Console()
     found = _verified(folder, target)
@@ -43,10 +45,11 @@ def verify_certificate(
     for text in found.unchecked:
         say(console, f"not checked: {text}", "yellow")
     if found.problems or found.certificate is None:
-        say(console, f"Not valid: {len(found.problems)} problems", "bold red")
+        say(console, f"Not valid: {counted(len(found.problems), 'problems')}", "bold red")
         raise typer.Exit(ExitCode.NOT_CONFORMANT)
     run = found.certificate.run
-    say(console, f"{found.files} files and {found.driven} driven files are as they were on {run.date}")
+    files = f"{counted(found.files, 'files')} and {counted(found.driven, 'driven files')}"
+    say(console, f"{files} are as they were on {run.date}")
     outcome = f"Whole: {run.identity.name} {run.identity.version} is {found.certificate.verdict}"
     say(console, f"{outcome}, says kvproof {run.suite_version}", "bold yellow" if found.unchecked else "bold green")
     if found.unchecked:
@@ -63,8 +66,8 @@ def _verified(folder: Path, target: str | None) -> certificates.Verification:
         finally:
             backend.close()
     except TargetError as error:
-        typer.echo(f"kvproof verify-certificate: {error}", err=True)
+        complain("verify-certificate", error)
         raise typer.Exit(ExitCode.USAGE) from None
     except AdapterError as error:
-        typer.echo(f"kvproof verify-certificate: the adapter failed: {error}", err=True)
+        complain("verify-certificate", f"the adapter failed: {error}")
         raise typer.Exit(ExitCode.ADAPTER_ERROR) from None

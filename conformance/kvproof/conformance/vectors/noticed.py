@@ -2,38 +2,38 @@
 
 One JSON line a mutant, by default all named ones. The vectors of the clauses that the mutant claims are replayed first;
 if they all hold, the other ones. With `--reports` it is one line for each mutant that stands beside a public report,
-and which of the vectors beside it notice it. Like the mutation worker this loads nothing of the reference, and forks
-for each mutant: the child puts it in place first.
+and which of the vectors beside it notice it.
 """
 
 from __future__ import annotations
 
-import os
 import signal
 import sys
-from collections.abc import Callable, Collection, Iterable, Iterator
-from typing import NoReturn, TypeVar
+from collections.abc import Collection, Iterable, Iterator
+from contextlib import contextmanager
+from types import FrameType
+from typing import NoReturn
 
 import msgspec
 
+from kvproof.conformance.backends.interface import Backend
 from kvproof.conformance.certification.trace import Trace
 from kvproof.conformance.mutation.catalogue import MUTANTS
 from kvproof.conformance.mutation.mutant import Mutant
-from kvproof.conformance.mutation.patch import install
+from kvproof.conformance.mutation.twin import mutated_reference
 from kvproof.conformance.vectors import vectors, vectors_of
+from kvproof.conformance.vectors.replay import replay
 from kvproof.conformance.vectors.reports import reports
 
-N = TypeVar("N", "Notice", "NoticeOfReports")
-
 SECONDS = 60
-"""A child that takes longer is ended; a mutant may loop for ever."""
+"""A mutant that takes longer is given up; it may loop for ever."""
 
 
 class Notice(msgspec.Struct, frozen=True):
     """What the vectors make of a mutant.
 
     `vectors_of_clauses` counts those that carry one of its clauses, `first` is one that noticed it, `of_clauses` says
-    whether it is among them. `error` is why the child could not finish.
+    whether it is among them. `error` is why nobody knows.
     """
 
     mutant: str
@@ -64,25 +64,26 @@ def main(arguments: list[str]) -> None:
 
 
 def notice(mutant: Mutant) -> Notice:
-    """Replay the vectors on the reference that the mutant makes, in a child, until one notices."""
-
-    def look() -> Notice:
-        claimed = vectors_of(mutant.clauses)
-        others = [vector for vector in vectors() if set(mutant.clauses).isdisjoint(vector.header.clauses)]
-        first = next(_broken(claimed), None)
-        return Notice(mutant.name, len(claimed), first or next(_broken(others), None), first is not None)
-
-    return _in_child(mutant, Notice, look)
+    """Replay the vectors on the reference that the mutant makes, until one notices."""
+    claimed = vectors_of(mutant.clauses)
+    others = [vector for vector in vectors() if set(mutant.clauses).isdisjoint(vector.header.clauses)]
+    backend = mutated_reference(mutant.patch)
+    try:
+        with _given_up_in_time():
+            first = next(_broken(claimed, backend), None)
+            return Notice(mutant.name, len(claimed), first or next(_broken(others, backend), None), first is not None)
+    except _Late:
+        return Notice(mutant.name, len(claimed), error=f"it took more than {SECONDS} s")
 
 
 def notice_of_reports(mutant: Mutant, names: Collection[str]) -> NoticeOfReports:
-    """Replay the named vectors on the reference that the mutant makes, in a child."""
-
-    def look() -> NoticeOfReports:
-        chosen = [vector for vector in vectors() if vector.header.name in names]
-        return NoticeOfReports(mutant.name, tuple(_broken(chosen)))
-
-    return _in_child(mutant, NoticeOfReports, look)
+    """Replay the named vectors on the reference that the mutant makes."""
+    chosen, backend = [each for each in vectors() if each.header.name in names], mutated_reference(mutant.patch)
+    try:
+        with _given_up_in_time():
+            return NoticeOfReports(mutant.name, tuple(_broken(chosen, backend)))
+    except _Late:
+        return NoticeOfReports(mutant.name, error=f"it took more than {SECONDS} s")
 
 
 def _beside_mutants() -> dict[str, list[str]]:
@@ -94,40 +95,26 @@ def _beside_mutants() -> dict[str, list[str]]:
     return beside
 
 
-def _in_child(mutant: Mutant, kind: type[N], look: Callable[[], N]) -> N:
-    """What `look` finds in a child in which the mutant is in place; `kind` makes the answer of one that failed."""
-    vectors()  # read once, by the parent
-    readable, writable = os.pipe()
-    child = os.fork()
-    if child == 0:
-        os.close(readable)
-        _answer_and_exit(mutant, kind, look, writable)
-    os.close(writable)
-    with open(readable, "rb") as answers:
-        answer = answers.read()
-    _, status = os.waitpid(child, 0)
-    if not answer:
-        return kind(mutant.name, error=f"the child ended with status {os.waitstatus_to_exitcode(status)}")
-    return msgspec.json.decode(answer, type=kind)
+class _Late(BaseException):
+    """It takes too long; whoever catches every `Exception` does not catch this."""
 
 
-def _answer_and_exit(mutant: Mutant, kind: type[N], look: Callable[[], N], writable: int) -> NoReturn:
+@contextmanager
+def _given_up_in_time() -> Iterator[None]:
+    def give_up(number: int, frame: FrameType | None) -> NoReturn:
+        raise _Late
+
+    before = signal.signal(signal.SIGALRM, give_up)
     signal.alarm(SECONDS)
     try:
-        install(mutant.patch)
-        found = look()
-    except BaseException as broken:
-        found = kind(mutant.name, error=f"{type(broken).__name__}: {broken}")
-    os.write(writable, msgspec.json.encode(found))
-    os._exit(0)
+        yield
+    finally:
+        signal.alarm(0)
+        signal.signal(signal.SIGALRM, before)
 
 
-def _broken(chosen: list[Trace]) -> Iterator[str]:
+def _broken(chosen: list[Trace], backend: Backend) -> Iterator[str]:
     """The names of the vectors that do not hold; a reference that breaks down holds none."""
-    from kvproof.conformance.backends.reference import ReferenceBackend
-    from kvproof.conformance.vectors.replay import replay
-
-    backend = ReferenceBackend()
     for vector in chosen:
         try:
             holds = replay(vector, backend) is None

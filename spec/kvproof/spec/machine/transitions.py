@@ -219,11 +219,17 @@ def rollback(t: Theory, s: State, chosen: Callable[[Term], Term]) -> Outcome:
 
 
 def _certain(t: Theory, s: State, b: Term, i: Term) -> Term:
-    """What block b holds for certain when its writer's work since the last commit failed."""
-    before, after = s.content(b, s.done()), s.content(b, i)
-    same_group = s.content_group(b, s.done()) == s.content_group(b, i)
+    """What block b holds for certain when its writer's work since the last commit failed.
+
+    Rows of different slots lie in the same places, so a write in another slot leaves none of those before it.
+    """
+    before, after, g = s.content(b, s.done()), s.content(b, i), s.content_group(b, i)
+    same_group = s.content_group(b, s.done()) == g
+    common = s.common(before, after)
+    slots = [s.slot_start(g, s.length(p)) for p in (before, after, common)]
+    same_slot = t.all_of(s.length(common) > 0, slots[0] == slots[1], slots[0] == slots[2])
     recurrent = t.where(before == after, after, s.empty())
-    kept = t.where(s.recurrent(s.content_group(b, i)), recurrent, s.common(before, after))
+    kept = t.where(s.recurrent(g), recurrent, t.where(same_slot, common, s.empty()))
     return t.where(t.all_of(same_group, s.born(b) <= s.done()), kept, s.empty())
 
 

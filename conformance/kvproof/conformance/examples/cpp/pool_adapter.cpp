@@ -6,6 +6,7 @@
 // `main` speaks the protocol, `Adapter` turns operations into calls of the pool, and the checks above it see to it that
 // the pool gets no junk. The protocol is described in docs/protocol.md.
 
+#include <fstream>
 #include <iostream>
 #include <memory>
 
@@ -220,15 +221,25 @@ private:
     }
 };
 
-const char* const INTRODUCTION =
-    R"({"message":"introduction","protocol":1,)"
-    R"("identity":{"name":"example-pool","version":"1","language":"C++"},)"
+// The files whose digests go into the certificate: the program, and its sources if they lie beside it.
+string driven_files(const string& program) {
+    const string folder = program.substr(0, program.rfind('/') + 1);
+    vector<string> found;
+    for (const string& file : {program, folder + "pool_adapter.cpp", folder + "pool.hpp", folder + "json.hpp"})
+        if (std::ifstream(file)) found.push_back(file);
+    return list(found, quoted);
+}
+
+string introduction(const string& program) {
+    return R"({"message":"introduction","protocol":1,)"
+    R"("identity":{"name":"example-pool","version":"1","language":"C++","files":)" + driven_files(program) + R"(},)"
     R"("capabilities":{"levels":["P","E","O","R"],)"
     R"("operations":["append","truncate","contains","full_key","hashes","evict","take_events"],)"
     R"("observes":["num_free","free_queue","ref_cnt","holders","writers","slots","keys","index"],)"
     R"("group_kinds":["full_attention","sliding_window","recurrent"],"hashes":["own"],"most_groups":8}})";
+}
 
-int main() {
+int main(int, char** arguments) {
     std::ios::sync_with_stdio(false);
     std::unique_ptr<Adapter> adapter;
     for (string line; std::getline(std::cin, line);) {
@@ -238,7 +249,7 @@ int main() {
             const string& message = request["message"].text;
             if (message == "stop") return 0;
             if (message == "hello" && request["protocol"].number == 1) {
-                reply = INTRODUCTION;
+                reply = introduction(arguments[0]);
             } else if (message == "start") {
                 adapter = std::make_unique<Adapter>(request["config"]);
                 reply = R"({"message":"started"})";

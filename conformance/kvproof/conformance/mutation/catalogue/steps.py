@@ -760,6 +760,13 @@ _ROLLBACK = (
         ),
     ),
     Mutant(
+        name="failed_rows_of_another_slot_are_believed",
+        clauses=("STEP-ROLLBACK-3",),
+        fault="F02",
+        harm="The model takes rows that a failed step overwrote with those of another slot for what they were.",
+        patch=Patch(_GHOST, " or len({slot_of(length, group.block_size) for length in lengths}) > 1", ""),
+    ),
+    Mutant(
         name="failed_state_is_believed",
         clauses=("STEP-ROLLBACK-3",),
         fault="F09",

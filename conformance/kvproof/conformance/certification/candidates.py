@@ -1,0 +1,211 @@
+"""Smaller traces to try: each of these yields what one kind of simplification makes of a trace.
+
+Nothing here knows whether a candidate still shows what it has to, or whether its operations are legal.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
+from itertools import permutations
+from typing import TypeVar
+
+import msgspec
+
+from kvproof.conformance.certification.follow import Item, blocks_in
+from kvproof.conformance.certification.reduce import Candidate, with_operation
+from kvproof.conformance.operations import (
+    SAID_BY_THE_SUITE,
+    AddRequest,
+    Allocate,
+    Append,
+    BeginStep,
+    Commit,
+    Free,
+    KeyRef,
+    Operation,
+    Truncate,
+)
+from kvproof.spec.vocabulary import COPY_PREFIX, CommitMode, GroupConfig, GroupKind, PoolConfig, Residency
+
+OFTEN_EMPTY = ("extra_keys", "mask", "replace")
+"""Fields that most operations leave at their default."""
+
+MOST_BLOCKS = 64
+"""An allocation of more is one that has to be refused, or of a pool too large to be made small so."""
+
+T = TypeVar("T")
+
+
+def smaller_operations(config: PoolConfig, items: Sequence[Item]) -> Iterator[Candidate]:
+    """One operation with less in it."""
+    for number, item in enumerate(items):
+        for smaller in _smaller(item.operation):
+            yield config, _with(items, number, with_operation(item, smaller))
+        if isinstance(item.operation, Allocate) and isinstance(item.operation.n, int):
+            yield from ((config, fewer) for fewer in _fewer_blocks(items, number, item.operation))
+
+
+def _smaller(operation: Operation) -> Iterator[Operation]:
+    for field in operation.__struct_fields__:
+        value = getattr(operation, field)
+        if isinstance(value, tuple) and len(value) > 1 and field not in {"tokens", *SAID_BY_THE_SUITE}:
+            for place in range(len(value)):
+                yield msgspec.structs.replace(operation, **{field: (*value[:place], *value[place + 1 :])})
+        elif field in OFTEN_EMPTY and value:
+            yield msgspec.structs.replace(operation, **{field: _default(operation, field)})
+    if isinstance(operation, AddRequest | Append) and isinstance(operation.tokens, tuple) and operation.tokens:
+        length = len(operation.tokens)
+        for tokens in (operation.tokens[: length // 2], operation.tokens[:-1], operation.tokens[1:], (0,) * length):
+            yield msgspec.structs.replace(operation, tokens=tokens)
+
+
+def _fewer_blocks(items: Sequence[Item], number: int, operation: Allocate) -> Iterator[list[Item]]:
+    """An allocation without one of its blocks; those that come after it are counted anew."""
+    label = items[number].label
+    for gone in range(operation.n if 1 < operation.n <= MOST_BLOCKS else 0):
+        smaller = with_operation(items[number], msgspec.structs.replace(operation, n=operation.n - 1))
+        numbers = {(label, n): (label, n - (n > gone)) for n in range(operation.n) if n != gone}
+        yield [_with_symbols(each, label, numbers) for each in _with(items, number, smaller)]
+
+
+def _with_symbols(item: Item, label: int, new: Mapping[tuple[int, int], tuple[int, int]]) -> Item:
+    """The item with the blocks of one allocation called otherwise; those that have no new name have none."""
+    kept = {block: new.get(symbol, symbol) for block, symbol in item.blocks.items() if symbol[0] != label}
+    renamed = {block: new[symbol] for block, symbol in item.blocks.items() if symbol[0] == label and symbol in new}
+    return replace(item, blocks={**kept, **renamed})
+
+
+def merged_operations(config: PoolConfig, items: Sequence[Item]) -> Iterator[Candidate]:
+    """Two operations as one."""
+    for first, one in enumerate(items):
+        for second, other in enumerate(items[first + 1 :], first + 1):
+            rest = [item for number, item in enumerate(items) if number not in (first, second)]
+            match one.operation, other.operation:
+                case AddRequest(), Append() | Truncate() if one.operation.request == other.operation.request:
+                    whole = with_operation(one, _arrives_as(one.operation, other.operation))
+                    yield config, [*rest[:first], whole, *rest[first:]]
+                case Allocate(holder=holder, n=int(n)), Allocate(holder=same, n=int(more)) if (
+                    holder == same and max(n, more) <= MOST_BLOCKS
+                ):
+                    whole = with_operation(one, Allocate(holder, n + more))
+                    numbers = {(other.label, k): (one.label, n + k) for k in range(more)}
+                    both = [*rest[:first], whole, *rest[first:]]
+                    yield config, [_with_symbols(each, other.label, numbers) for each in both]
+                case Free(holder=holder, blocks=tuple(blocks)), Free(holder=same, blocks=tuple(more)) if holder == same:
+                    if not set(blocks_in(one.operation)) & set(blocks_in(other.operation)):
+                        whole = Item(Free(holder, (*blocks, *more)), one.label, {**one.blocks, **other.blocks})
+                        yield config, [*rest[: second - 1], whole, *rest[second - 1 :]]
+                        yield config, [*rest[:first], whole, *rest[first:]]
+
+
+def _arrives_as(arrival: AddRequest, change: Append | Truncate) -> AddRequest:
+    if isinstance(change, Append):
+        return msgspec.structs.replace(arrival, tokens=(*arrival.tokens, *change.tokens))
+    return msgspec.structs.replace(arrival, tokens=arrival.tokens[: change.num_tokens])
+
+
+def fewer_names(config: PoolConfig, items: Sequence[Item]) -> Iterator[Candidate]:
+    """One request or holder takes the part of another."""
+    names = _names(items)
+    for kept, gone in permutations(names, 2):
+        left = [item for item in items if not (isinstance(item.operation, AddRequest) and _is(item, "request", gone))]
+        yield config, [with_operation(item, _renamed(item.operation, {gone: kept})) for item in left]
+        yield config, [with_operation(item, _renamed(item.operation, {gone: kept})) for item in items]
+
+
+def plain_names(config: PoolConfig, items: Sequence[Item]) -> Iterator[Candidate]:
+    """Requests and holders are called r1, r2, ... as they come, and tokens are small numbers."""
+    names: dict[str, str] = {}
+    tokens: dict[int, int] = {}
+    for name in _names(items):
+        prefix = COPY_PREFIX if name.startswith(COPY_PREFIX) else "r"
+        names[name] = f"{prefix}{sum(other.startswith(prefix) for other in names.values()) + 1}"
+    renamed = []
+    for item in items:
+        operation = item.operation
+        if isinstance(operation, AddRequest | Append) and isinstance(operation.tokens, tuple):
+            plain = tuple(tokens.setdefault(token, len(tokens)) for token in operation.tokens)
+            operation = msgspec.structs.replace(operation, tokens=plain)
+        renamed.append(with_operation(item, _renamed(operation, names)))
+    yield config, renamed
+
+
+def smaller_pools(config: PoolConfig, items: Sequence[Item]) -> Iterator[Candidate]:
+    """Fewer blocks or groups, smaller blocks, plainer modes and kinds of groups."""
+    for blocks in (2, config.num_blocks // 2, config.num_blocks - 1):
+        if 2 <= blocks < config.num_blocks:
+            yield replace(config, num_blocks=blocks), items
+    for gone in range(len(config.groups) if len(config.groups) > 1 else 0):
+        left = [item for item in items if getattr(item.operation, "group", None) != gone]
+        without = replace(config, groups=(*config.groups[:gone], *config.groups[gone + 1 :]))
+        yield without, [with_operation(item, _without_group(item.operation, gone)) for item in left]
+    yield replace(config, residency=Residency.LOGICAL), items
+    ends = [item for item in items if not isinstance(item.operation, BeginStep | Commit)]
+    yield replace(config, commit=CommitMode.IMMEDIATE), ends
+    for place, group in enumerate(config.groups):
+        yield from ((replace(config, groups=_with(config.groups, place, each)), items) for each in _plainer(group))
+
+
+def _plainer(group: GroupConfig) -> Iterator[GroupConfig]:
+    yield replace(group, kind=GroupKind.FULL_ATTENTION, window=None)
+    if group.window is not None and group.window > 1:
+        yield from (replace(group, window=window) for window in (1, group.window - 1))
+
+
+def _without_group(operation: Operation, gone: int) -> Operation:
+    changes: dict[str, object] = {}
+    for field in operation.__struct_fields__:
+        value = getattr(operation, field)
+        if field == "group" and isinstance(value, int):
+            changes[field] = value - (value > gone)
+        elif isinstance(value, KeyRef):
+            changes[field] = _in_groups_left(value, gone)
+        elif isinstance(value, tuple):
+            of_others = (each for each in value if not (isinstance(each, KeyRef) and each.group == gone))
+            changes[field] = tuple(_in_groups_left(each, gone) for each in of_others)
+    return msgspec.structs.replace(operation, **changes)
+
+
+def _in_groups_left(value: object, gone: int) -> object:
+    if isinstance(value, KeyRef) and isinstance(value.group, int):
+        return msgspec.structs.replace(value, group=value.group - (value.group > gone))
+    return value
+
+
+# Names
+
+
+def _names(items: Sequence[Item]) -> list[str]:
+    """The requests and holders of a trace, as they come."""
+    named = [getattr(item.operation, field, None) for item in items for field in ("request", "holder")]
+    return list(dict.fromkeys(name for name in named if isinstance(name, str)))
+
+
+def _renamed(operation: Operation, names: Mapping[str, str]) -> Operation:
+    """The operation with its requests and holders called otherwise, wherever a name stands."""
+    values = {field: getattr(operation, field) for field in operation.__struct_fields__}
+    return msgspec.structs.replace(operation, **{field: _with_names(value, names) for field, value in values.items()})
+
+
+def _with_names(value: object, names: Mapping[str, str]) -> object:
+    match value:
+        case str():
+            return names.get(value, value)
+        case tuple():
+            return tuple(_with_names(item, names) for item in value)
+        case KeyRef(request=name):
+            return msgspec.structs.replace(value, request=_with_names(name, names))
+    return value
+
+
+def _is(item: Item, field: str, value: object) -> bool:
+    return bool(getattr(item.operation, field, None) == value)
+
+
+def _default(operation: Operation, field: str) -> object:
+    return next(each.default for each in msgspec.structs.fields(operation) if each.name == field)
+
+
+def _with(values: Sequence[T], place: int, value: T) -> tuple[T, ...]:
+    return (*values[:place], value, *values[place + 1 :])
