@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 
 from kvproof.conformance.backends.interface import AdapterError, Backend, Capabilities
-from kvproof.conformance.backends.wire import PARTS, Hit, Observation, Step, as_events
+from kvproof.conformance.backends.wire import PARTS, Hit, Observation, Step, WireEvent, as_events
 from kvproof.conformance.certification.events_apart import with_drains, without_drains
 from kvproof.conformance.certification.model import Expected, Model
 from kvproof.conformance.operations import Lookup, Operation, TakeEvents
@@ -30,7 +30,8 @@ class Difference:
 class Divergence:
     """Where a backend parts from the specification: the operations up to there, the last of which shows it.
 
-    `before` is what the reference showed before that operation; nobody looked at more than answers unless `watched`.
+    `before` is what the reference showed before that operation, `heard` its events of the operation before; nobody
+    looked at more than answers unless `watched`.
     """
 
     config: PoolConfig
@@ -39,6 +40,7 @@ class Divergence:
     expected: Expected
     before: Observation
     watched: bool = True
+    heard: tuple[WireEvent, ...] = ()
 
 
 class Lockstep:
@@ -60,6 +62,7 @@ class Lockstep:
         self._observes = self._can_observe and self.model.shows_all
         self._not_observed = 0
         self._before = self.model.glance()
+        self._heard: tuple[WireEvent, ...] = ()
         self._waiting: list[Expected] = []
         backend.start(config)
 
@@ -92,10 +95,10 @@ class Lockstep:
                 if differences := compare(each, next(answers), self._observes):
                     operations = tuple(self.operations)
                     self.divergence = Divergence(
-                        self._config, operations, differences, each, self._before, self._watches
+                        self._config, operations, differences, each, self._before, self._watches, self._heard
                     )
                     return
-            self._before = each.seen
+            self._before, self._heard = each.seen, each.events or ()
         self._not_observed += len(waiting)
         if self._not_observed >= self._config.num_blocks:
             self.compare_state()

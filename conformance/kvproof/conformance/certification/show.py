@@ -45,7 +45,13 @@ def show_run(console: Console, run: Run) -> None:
         text = f"{row.name}: {row.status.value}, {counts or row.reason or 'nothing ran'}, {row.cpu_seconds:.1f} CPU s"
         say(console, text, _STYLES.get(row.status, "dim"))
     if run.mutation is not None:
-        say(console, f"planted faults: {run.mutation.caught} of {run.mutation.planted} caught, {run.mutation.source}")
+        control = run.mutation
+        say(console, f"planted faults: {control.caught} of {control.planted} caught, {control.source}")
+        say(
+            console,
+            f"each after {control.median_seconds:.2f} CPU s (median), at most {control.most_seconds:.2f}",
+            "dim",
+        )
     for line in run.honesty:
         say(console, line, "dim")
     console.print()
