@@ -1,8 +1,8 @@
 """From divergences to failures: what has one cause is one failure, under one clause, with the shortest trace.
 
-Divergences have one cause if the same operation differs in the same places and seems to break the same clause. Where
-`attribution` names several clauses, as they say the same of what is seen, it is the one that has most of its vectors
-among those that diverged so.
+Divergences have one cause if the same operation differs in the same places and seems to break the same clauses. Where
+`attribution` names several, as they say the same of what is seen, it is the one that has most of its vectors among
+those that diverged so.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from math import sqrt
 
 from kvproof.conformance.backends.interface import Backend, Capabilities
-from kvproof.conformance.certification.attribution import clause_of, clauses_of
+from kvproof.conformance.certification.attribution import clauses_of
 from kvproof.conformance.certification.lockstep import Divergence
 from kvproof.conformance.certification.shrink import shrink
 from kvproof.conformance.operations import name_of
@@ -21,8 +21,8 @@ from kvproof.conformance.operations import name_of
 MOST_FAILURES = 25
 """Of a backend that is wrong everywhere so many failures are shown, those with the shortest traces."""
 
-Cause = tuple[str, tuple[str, ...], str]
-"""The operation that differs, where, and the clause that it seems to break."""
+Cause = tuple[str, tuple[str, ...], tuple[str, ...]]
+"""The operation that differs, where, and the clauses that it may break."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,7 +59,7 @@ class Shown:
 def cause_of(divergence: Divergence) -> Cause:
     """What the divergence has in common with others of the same cause."""
     where = tuple(sorted(difference.what for difference in divergence.differences))
-    return name_of(divergence.operations[-1]), where, clause_of(divergence)
+    return name_of(divergence.operations[-1]), where, clauses_of(divergence)
 
 
 def failures(

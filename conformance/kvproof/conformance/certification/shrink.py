@@ -1,6 +1,6 @@
 """Makes the trace of a divergence short: fewer operations, smaller ones, a smaller pool, plain names.
 
-Each candidate is run again beside the reference, and taken if the same clause is broken by the same operation. What a
+Each candidate is run again beside the reference, and taken if the same operation may break the same clauses. What a
 candidate makes undefined is left out, what it makes illegal has to be refused: so every candidate is a valid trace.
 Nothing is random, and the trace that is returned was run last.
 """
@@ -13,7 +13,7 @@ from dataclasses import replace
 import msgspec
 
 from kvproof.conformance.backends.interface import Backend, Capabilities
-from kvproof.conformance.certification.attribution import clause_of
+from kvproof.conformance.certification.attribution import clauses_of
 from kvproof.conformance.certification.lockstep import Divergence, Lockstep
 from kvproof.conformance.operations import AddRequest, Allocate, Append, KeyRef, Operation, name_of
 from kvproof.spec.vocabulary import PoolConfig
@@ -74,8 +74,8 @@ class _Shrinker:
         return True
 
 
-def _signature(found: Divergence) -> tuple[str, str]:
-    return clause_of(found), name_of(found.operations[-1])
+def _signature(found: Divergence) -> tuple[tuple[str, ...], str]:
+    return clauses_of(found), name_of(found.operations[-1])
 
 
 def _size(found: Divergence) -> tuple[int, int, int]:
