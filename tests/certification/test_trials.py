@@ -183,6 +183,14 @@ def test_quick_cites_the_last_run(monkeypatch: pytest.MonkeyPatch, tmp_path: Pat
     assert cited.source.endswith("of other files than these")
 
 
+def test_the_record_that_is_shipped_has_most_mutants_and_none_that_got_away() -> None:
+    shipped = last_control()
+    assert shipped is not None
+    assert shipped.missed == ()
+    assert shipped.planted >= 0.9 * len(planted())
+    assert shipped.median_seconds <= 3
+
+
 def test_what_got_away_is_in_the_record(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setattr(control, "RECORD", tmp_path / "control.json")
     missed = Trials(seed=3, patience=0.5, trials=(KILLED, Trial(mutant="last_slot_is_left_out")))

@@ -44,7 +44,7 @@ def _head(run: Trials, tried: Sequence[Trial]) -> list[str]:
         "",
         f"{len(killed)} of {len(tried)} are noticed. First by: {stages}. Noticed at all by: {ever}.",
         *([f"Kill: median {median(seconds):.2f} CPU s, at most {seconds[-1]:.2f}."] if seconds else []),
-        f"A failure of {among} has a clause that the mutant breaks, and of {first} the one with the shortest trace.",
+        f"{among} fail by a clause that they break; for {first} of them it is the failure with the shortest trace.",
         "",
     ]
 
