@@ -67,7 +67,7 @@ RESULTS := build/results
 TARGETS := reference steps machine
 
 .PHONY: nightly
-nightly: mutants mutate deep ## Run all the long checks below
+nightly: mutants mutate certify-mutants deep ## Run all the long checks below
 
 .PHONY: mutants
 mutants: setup ## Run every named mutant through every layer
@@ -83,6 +83,13 @@ mutate-%: setup
 	@$(BIN)/kvproof mutants --statements 100 --seed 1 --of $* --json $(RESULTS)/statements-of-$*.json; code=$$?; \
 	$(BIN)/python -m kvproof.conformance.mutation.report \
 		$(RESULTS)/statements-of-$*.json docs/evidence/statements-of-$*.md && exit $$code
+
+.PHONY: certify-mutants
+certify-mutants: setup ## Certify every named mutant: each has to fail, by a clause that it breaks; shipped records follow
+	@mkdir -p $(RESULTS)
+	@$(BIN)/kvproof certify-mutants --json $(RESULTS)/certified-mutants.json; code=$$?; \
+	$(BIN)/python -m kvproof.conformance.certification.trials_page \
+		$(RESULTS)/certified-mutants.json docs/evidence/certified-mutants.md && exit $$code
 
 .PHONY: deep
 deep: setup ## Explore and compare larger pools; run the tests of the reference under the long hypothesis profile

@@ -1,12 +1,15 @@
 from __future__ import annotations
 
+import errno
 import json
+import os
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 from typer.testing import CliRunner, Result
 
-from kvproof.conformance.certification import profiles
+from kvproof.conformance.certification import examine, profiles
 from kvproof.conformance.certification.profiles import Profile
 from kvproof.conformance.certification.trace import read_file, trace_of, write
 from kvproof.conformance.cli import app
@@ -71,6 +74,32 @@ def test_known_divergences_are_read_before_anything_is_run(tmp_path: Path) -> No
     result = run("reference", "--known", str(tmp_path / "none.toml"))
     assert result.exit_code == 2
     assert "none.toml cannot be read" in result.output
+
+
+def test_a_full_disk_is_said_and_leaves_nothing_that_looks_like_a_certificate(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def full(descriptor: int) -> None:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    monkeypatch.setattr(os, "fsync", full)
+    result = run("reference", "--profile", "quick", "--out", str(tmp_path / "out"))
+    assert result.exit_code == 2, result.output
+    assert "out cannot be written: the disk is full. Name another folder with --out." in result.output
+    assert "conformant" in result.output  # what was found out is said all the same
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_run_that_put_nothing_to_the_test_has_an_exit_code_of_its_own(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(profiles.PROFILES, "quick", replace(SHORT, walks=0, illegal_walks=0))
+    monkeypatch.setattr(examine, "vectors", tuple)
+    result = run("reference", "--profile", "quick", "--out", str(tmp_path / "out"))
+    assert result.exit_code == 5, result.output
+    assert "nothing ran" in result.output
+    assert "no certificate: nothing was exercised" in result.output
+    assert not (tmp_path / "out" / "certificate.json").exists()
 
 
 @pytest.mark.parametrize(

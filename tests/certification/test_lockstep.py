@@ -64,12 +64,12 @@ def test_the_reference_does_not_diverge_from_itself() -> None:
     ("operation", "change", "what", "clause"),
     [
         ("allocate", {"answer": Answer([2])}, "answer", "POOL-ALLOC-1"),
-        ("allocate", {"answer": Answer(error="OutOfBlocks")}, "answer", "POOL-ALLOC-1"),
+        ("allocate", {"answer": Answer(error="OutOfBlocks")}, "answer", "POOL-ALLOC-3"),
         ("lookup", {"answer": Answer([None])}, "answer", "POOL-LOOKUP-1"),
         ("touch", {"events": None}, "events", "EVENT-DRAIN-1"),
         ("evict", {"events": ()}, "events", "EVENT-RESIDENCY-1"),
         ("cache_partial_block", {"events": ()}, "events", "EVENT-RESIDENCY-1"),
-        ("evict", {"seen": Observation(num_free=3)}, "free_queue", "POOL-EVICT-1"),
+        ("evict", {"seen": Observation(num_free=3)}, "free_queue", "POOL-EVICT-2"),
         ("add_request", {"seen": Observation()}, "num_free", "POOL-INIT-1"),
     ],
 )

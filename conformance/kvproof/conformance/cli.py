@@ -10,6 +10,7 @@ from typing import Annotated
 import typer
 
 from kvproof.conformance.commands.certify import certify
+from kvproof.conformance.commands.certify_mutants import certify_mutants
 from kvproof.conformance.commands.explain import explain
 from kvproof.conformance.commands.explore import explore
 from kvproof.conformance.commands.list_names import list_names
@@ -59,6 +60,7 @@ app.command()(prove)
 app.command()(tie)
 app.command()(explore)
 app.command()(mutants)
+app.command("certify-mutants")(certify_mutants)
 app.command()(explain)
 app.command("list")(list_names)
 app.command()(verify_certificate)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from importlib.metadata import version
 
 from kvproof.conformance.backends.interface import EVERY_POOL, NOT_TESTED_YET, Capabilities, Identity, Level
@@ -10,6 +10,8 @@ from kvproof.conformance.backends.views import view, view_of_event, view_of_resu
 from kvproof.conformance.backends.wire import PARTS, Answer, Step
 from kvproof.conformance.large import world_of
 from kvproof.conformance.operations import Operation, names_of_operations
+from kvproof.reference import EventMirror
+from kvproof.spec.events import Event
 from kvproof.spec.vocabulary import CommitMode, GroupKind, HashAlgorithm, HolderMode, PoolConfig, Residency
 
 IDENTITY = Identity("kvproof-reference", version("kvproof"), "Python", files=("kvproof.reference",))
@@ -27,6 +29,17 @@ CAPABILITIES = Capabilities(
 )
 
 
+class _Nobody(EventMirror):
+    """A consumer that takes any events: what a backend emits is for the suite to judge."""
+
+    def fold(self, events: Iterable[Event]) -> None:
+        """Take no notice."""
+
+    def clone(self) -> EventMirror:
+        """There is nothing to copy."""
+        return self
+
+
 class ReferenceBackend:
     """See `Backend`."""
 
@@ -37,6 +50,7 @@ class ReferenceBackend:
     def start(self, config: PoolConfig) -> None:
         """See `Backend`."""
         self._world = world_of(config)
+        self._world.mirror = _Nobody(config, self._world.pool.hasher)
 
     def run(self, operations: Sequence[Operation], observe: bool) -> list[Step]:
         """See `Backend`."""
@@ -46,13 +60,25 @@ class ReferenceBackend:
         """See `Backend`."""
 
     def _step(self, operation: Operation, observe: bool) -> Step:
+        """The answer, and what is shown. An exception that is no refusal is an answer too, and a wrong one."""
         try:
             answer = Answer(view_of_result(operation, self._world.apply(operation)))
-        except Exception as error:  # one that is no refusal is an answer too, and a wrong one
-            answer = Answer(error=type(error).__name__, message=str(error))
+        except Exception as error:
+            answer = _raised(error)
+        try:
+            return self._looked_at(answer, observe)
+        except Exception as error:  # with a mutant in here the state may be one that cannot be looked at
+            return Step(_raised(error))
+
+    def _looked_at(self, answer: Answer, observe: bool) -> Step:
+        if answer.error is not None:
             self._world.look_again()  # nothing has changed, unless a mutant is in here
         if not observe:
             return Step(answer)
         events = tuple(map(view_of_event, self._world.state.pending_events))
         self._world.drain()
         return Step(answer, view(self._world.whole_state(), PARTS), events)
+
+
+def _raised(error: Exception) -> Answer:
+    return Answer(error=type(error).__name__, message=str(error))

@@ -1,53 +1,122 @@
-"""The control of a run: broken references go through the vectors too, and each has to be noticed."""
+"""The control of a run: broken references are certified too, and each has to be noticed.
+
+The standard and the deep profile plant every mutant of the reference that a trace can show, and replay the vectors of
+the clauses that it breaks. The quick profile cites the last run of `kvproof certify-mutants`, which certifies each
+mutant through all stages; its record is shipped.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import time
+from collections.abc import Callable, Sequence
+from datetime import UTC, datetime
+from importlib.metadata import version
+from pathlib import Path
+from statistics import median
 
+import msgspec
+
+from kvproof.conformance.backends.guarded import GuardedBackend
+from kvproof.conformance.backends.interface import AdapterError
+from kvproof.conformance.backends.wire import Wire
+from kvproof.conformance.certification.digests import suite_digest
 from kvproof.conformance.certification.lockstep import Lockstep
-from kvproof.conformance.certification.result import MutationControl
+from kvproof.conformance.certification.result import CaughtFault, MutationControl
+from kvproof.conformance.certification.trials import Trials, mutant_named
 from kvproof.conformance.mutation.catalogue import MUTANTS
 from kvproof.conformance.mutation.mutant import Mutant
 from kvproof.conformance.mutation.twin import mutated_reference
+from kvproof.conformance.mutation.unseen import seen_as, why_unseen
 from kvproof.conformance.vectors import is_draining, vectors_of
 
-PLANTED = (
-    "appended_tokens_are_not_hashed",
-    "keys_are_published_when_scheduled",
-    "null_block_is_queued",
-    "finish_names_a_holder_where_there_are_none",
-    "touch_makes_the_block_the_first_found",
-    "seed_is_not_digested",
-    "full_position_counts_to_the_next_slot",
-    "any_key_passes_for_full",
-    "extra_key_is_hashed_beyond_the_span",
-    "removed_names_no_group",
-    "keys_of_a_block_are_sorted",
-    "events_are_delivered_again",
-    "blocks_in_use_are_not_evicted",
-    "new_queue_is_reversed",
-)
-"""One named mutant of each kind of fault that a trace can show; cost is none of these."""
+RECORD = Path(__file__).with_name("control.json")
+"""What the last run of `kvproof certify-mutants` found."""
 
 
-def mutation_control(tell: Callable[[str], None] = lambda text: None) -> MutationControl:
-    """Run each planted mutant through the vectors of the clauses that it breaks."""
-    chosen = [mutant for mutant in MUTANTS if mutant.name in PLANTED]
-    missed = []
+class Record(Wire, frozen=True, kw_only=True):
+    """A run of `kvproof certify-mutants`: when, of which files (`suite`, see `suite_digest`), and what was noticed."""
+
+    date: str
+    version: str
+    suite: str
+    seed: int
+    caught: tuple[CaughtFault, ...]
+    missed: tuple[str, ...] = ()
+
+
+def planted() -> list[Mutant]:
+    """Every mutant that a backend could have."""
+    return [mutant for mutant in MUTANTS if why_unseen(mutant) is None]
+
+
+def mutation_control(
+    mutants: Sequence[Mutant] | None = None, tell: Callable[[str], None] = lambda text: None
+) -> MutationControl:
+    """Run mutants, by default all that are `planted`, through the vectors of the clauses that they break."""
+    chosen = planted() if mutants is None else mutants
+    caught, missed = [], []
     for number, mutant in enumerate(chosen):
         tell(f"control: {number} of {len(chosen)} planted faults")
-        if not is_noticed(mutant):
+        started = time.process_time()
+        if is_noticed(mutant):
+            seconds = round(time.process_time() - started, 3)
+            caught.append(CaughtFault(mutant.name, seen_as(mutant), "vectors", seconds))
+        else:
             missed.append(mutant.name)
-    return MutationControl(len(chosen), len(chosen) - len(missed), "in this run", tuple(missed))
+    return _control(caught, missed, "in this run, by the vectors of the clauses that each breaks")
+
+
+def last_control() -> MutationControl | None:
+    """What the last run of `kvproof certify-mutants` found; None if no record of one is here."""
+    if not RECORD.is_file():
+        return None
+    record = msgspec.json.decode(RECORD.read_bytes(), type=Record)
+    state = "of these files" if record.suite == suite_digest() else "of other files than these"
+    source = f"in the last run of all stages, of {record.date}, kvproof {record.version}, {state}"
+    return _control(record.caught, record.missed, source)
+
+
+def record_of(run: Trials) -> bytes:
+    """The record of a run that ended now."""
+    seen = [trial for trial in run.trials if why_unseen(mutant_named(trial.mutant)) is None]
+    record = Record(
+        date=datetime.now(UTC).date().isoformat(),
+        version=version("kvproof"),
+        suite=suite_digest(),
+        seed=run.seed,
+        caught=tuple(
+            CaughtFault(trial.mutant, seen_as(mutant_named(trial.mutant)), trial.killed_by, trial.kill_seconds)
+            for trial in seen
+            if trial.kill_seconds is not None
+        ),
+        missed=tuple(trial.mutant for trial in seen if trial.kill_seconds is None),
+    )
+    return msgspec.json.format(msgspec.json.encode(record), indent=1) + b"\n"
 
 
 def is_noticed(mutant: Mutant) -> bool:
-    """Whether a vector of one of the mutant's clauses diverges."""
-    backend = mutated_reference(mutant.patch)
-    _, capabilities = backend.identify()
-    for vector in vectors_of(mutant.clauses):
-        lockstep = Lockstep(backend, capabilities, vector.header.config, watch=not is_draining(vector))
-        lockstep.replay(vector.operations, reads=True)
-        if lockstep.divergence is not None:
-            return True
+    """Whether a vector of one of the mutant's clauses diverges, or cannot be run at all."""
+    backend = GuardedBackend(mutated_reference(mutant.patch))
+    try:
+        _, capabilities = backend.identify()
+        for vector in vectors_of(seen_as(mutant)):
+            lockstep = Lockstep(backend, capabilities, vector.header.config, watch=not is_draining(vector))
+            lockstep.replay(vector.operations, reads=True)
+            if lockstep.divergence is not None:
+                return True
+    except AdapterError:
+        return True
     return False
+
+
+def _control(caught: Sequence[CaughtFault], missed: Sequence[str], source: str) -> MutationControl:
+    seconds = [fault.cpu_seconds for fault in caught]
+    return MutationControl(
+        len(caught) + len(missed),
+        len(caught),
+        source,
+        tuple(missed),
+        tuple(caught),
+        round(median(seconds), 3) if seconds else 0.0,
+        max(seconds, default=0.0),
+    )

@@ -25,6 +25,16 @@ def spec_digest() -> str:
     return sha256("\0".join(f"{chapter.name}\0{chapter.text}" for chapter in chapters()).encode())
 
 
+def suite_digest() -> str:
+    """The digest of what decides which broken references are noticed: specification, reference and suite.
+
+    Left out is the record of what was noticed.
+    """
+    ours = Identity("kvproof", "", "Python", files=("kvproof.spec", "kvproof.reference", "kvproof.conformance"))
+    named = [f"{file.name}\0{file.sha256}" for file in driven_files(ours) if not file.name.endswith("/control.json")]
+    return sha256("\0".join(sorted(named)).encode())
+
+
 def driven_files(identity: Identity) -> tuple[DrivenFile, ...]:
     """The files that an identity names: a file, a folder with a slash in its name, or an importable module or package.
 

@@ -15,7 +15,14 @@ from kvproof.conformance.certification.lockstep import AdapterCrash, Lockstep
 from kvproof.conformance.certification.profiles import Profile
 from kvproof.conformance.certification.result import Crash, StageRow, Status
 from kvproof.conformance.certification.smoke import smoke
-from kvproof.conformance.certification.stages import Outcome, Subject, exhaustive, near_misses, random_walks
+from kvproof.conformance.certification.stages import (
+    Outcome,
+    Subject,
+    exhaustive,
+    is_enough,
+    near_misses,
+    random_walks,
+)
 from kvproof.conformance.certification.trace import Trace
 from kvproof.conformance.terminal import counted
 from kvproof.conformance.vectors import is_draining, vectors
@@ -39,7 +46,8 @@ class Examination:
     """What was done to a backend, and what was found.
 
     `vectors_of` counts the vectors of each clause that were run, `left_out` why the others were not. `operations`
-    counts, for each stage, how often each operation was compared.
+    counts, for each stage, how often each operation was compared, `noticed_after` has the CPU seconds that a stage took
+    up to its first divergence.
     """
 
     identity: Identity
@@ -49,27 +57,43 @@ class Examination:
     left_out: dict[str, str] = field(default_factory=dict)
     operations: dict[str, Counter[str]] = field(default_factory=dict)
     met: Counter[str] = field(default_factory=Counter)
+    noticed_after: dict[str, float] = field(default_factory=dict)
     shown: list[Shown] = field(default_factory=list)
     crash: Crash | None = None
 
 
 def examine(
-    backend: Backend, profile: Profile, seed: int, tell: Tell = lambda text: None, reopen: Reopen | None = None
+    backend: Backend,
+    profile: Profile,
+    seed: int,
+    tell: Tell = lambda text: None,
+    reopen: Reopen | None = None,
+    patience: float | None = None,
 ) -> Examination:
     """Drive a backend through all stages.
 
     If its adapter breaks, that ends the run, and is what the last stage says; the backend is made anew with `reopen`,
-    to find out whether it breaks there again.
+    to find out whether it breaks there again. With `patience` a stage ends after so many CPU seconds once any stage has
+    found the backend wrong.
     """
-    return _Examiner(backend, profile, seed, tell, reopen).run()
+    return _Examiner(backend, profile, seed, tell, reopen, patience).run()
 
 
 class _Examiner:
-    def __init__(self, backend: Backend, profile: Profile, seed: int, tell: Tell, reopen: Reopen | None) -> None:
+    def __init__(
+        self,
+        backend: Backend,
+        profile: Profile,
+        seed: int,
+        tell: Tell,
+        reopen: Reopen | None,
+        patience: float | None,
+    ) -> None:
         self._backend, self._profile, self._seed, self._tell = backend, profile, seed, tell
         self._reopen = reopen
         identity, capabilities = backend.identify()
-        self._subject = Subject(backend, capabilities)
+        self._patience = patience
+        self._subject = Subject(backend, capabilities, self._is_enough)
         self._done = Examination(identity, capabilities)
         self._findings: list[Finding] = []
 
@@ -108,6 +132,12 @@ class _Examiner:
             lambda: near_misses(subject, seed, profile.illegal_walks, profile.operations, self._tell_outcome),
         )
 
+    def _is_enough(self, done: Outcome) -> bool:
+        """See `is_enough`; beyond that, whether patience is at an end."""
+        is_known = bool(done.divergences or self._done.noticed_after)
+        late = self._patience is not None and time.process_time() - done.started > self._patience
+        return is_enough(done) or (is_known and late)
+
     def _run_vectors(self) -> Outcome:
         """Every vector that the backend can be asked; where one takes the events itself, nobody else does."""
         done, capabilities = Outcome("vectors"), self._done.capabilities
@@ -123,12 +153,14 @@ class _Examiner:
     def _run_workloads(self) -> Outcome:
         """The first requests of real traces, at several pool sizes."""
         done = Outcome("traces")
-        result = replay_workloads(self._backend, self._done.capabilities, progress=self._tell_played)
+        result = replay_workloads(
+            self._backend, self._done.capabilities, progress=self._tell_played, is_enough=lambda: self._is_enough(done)
+        )
         for played in result.played:
             done.pools += 1
             done.operations += played.by_name
         if result.divergence is not None:
-            done.divergences.append(result.divergence)
+            done.note(result.divergence)
         return done
 
     def _tell_played(self, played: Played) -> None:
@@ -152,6 +184,8 @@ class _Examiner:
         broke_off = f"it ended early, after {len(outcome.divergences)} divergences" if outcome.broke_off else ""
         done.stages.append(StageRow(name, status, counts, round(seconds, 1), broke_off))
         done.operations[name] = outcome.operations
+        if outcome.noticed_after is not None:
+            done.noticed_after[name] = outcome.noticed_after
         done.met += outcome.met
         if name != "vectors":
             self._findings += [Finding(divergence, name, seed=self._seed) for divergence in outcome.divergences]

@@ -1,20 +1,19 @@
 """From divergences to failures: what has one cause is one failure, under one clause, with the shortest trace.
 
-Divergences have one cause if the same operation differs in the same places. Which clause that breaks is what
-`attribution` makes of what can be seen, unless vectors diverged so and none of them carries this clause: then it is the
-one among theirs that has most of its vectors there.
+Divergences have one cause if the same operation differs in the same places and seems to break the same clauses. Where
+`attribution` names several, as they say the same of what is seen, it is the one that has most of its vectors among
+those that diverged so.
 """
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from math import sqrt
 
-from kvproof.conformance.backends.interface import Backend, Capabilities, Level
-from kvproof.conformance.certification.attribution import clause_of
-from kvproof.conformance.certification.levels import level_of
+from kvproof.conformance.backends.interface import Backend, Capabilities
+from kvproof.conformance.certification.attribution import clauses_of
 from kvproof.conformance.certification.lockstep import Divergence
 from kvproof.conformance.certification.shrink import shrink
 from kvproof.conformance.operations import name_of
@@ -23,7 +22,7 @@ MOST_FAILURES = 25
 """Of a backend that is wrong everywhere so many failures are shown, those with the shortest traces."""
 
 Cause = tuple[str, tuple[str, ...], tuple[str, ...]]
-"""The operation that differs, where, and with which errors it had to be refused."""
+"""The operation that differs, where, and the clauses that it may break."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,7 +59,7 @@ class Shown:
 def cause_of(divergence: Divergence) -> Cause:
     """What the divergence has in common with others of the same cause."""
     where = tuple(sorted(difference.what for difference in divergence.differences))
-    return name_of(divergence.operations[-1]), where, tuple(sorted(divergence.expected.errors))
+    return name_of(divergence.operations[-1]), where, clauses_of(divergence)
 
 
 def failures(
@@ -79,19 +78,21 @@ def failures(
     for number, group in enumerate(chosen):
         tell(number, len(chosen))
         small = shrink(backend, capabilities, group.shortest.divergence)
-        clause = _clause(group, small, vectors_of, capabilities.levels)
+        clause = _clause(group, small, vectors_of)
         operation, where, _ = cause_of(small)
         shown.setdefault((clause, operation, where), Shown(clause, group.shortest, small))
     return sorted(shown.values(), key=lambda each: len(each.divergence.operations))
 
 
-def _clause(group: Group, small: Divergence, vectors_of: Counter[str], claimed: Sequence[Level]) -> str:
-    """The guess, or the clause whose vectors this cause fails most: the score of fault localisation, Ochiai."""
-    guess = clause_of(small)
-    named = [clause for finding in group.findings for clause in finding.clauses]
-    diverged = Counter(clause for clause in named if level_of(clause) in claimed)
-    if not diverged or (guess in diverged and level_of(guess) in claimed):
-        return guess
+def _clause(group: Group, small: Divergence, vectors_of: Counter[str]) -> str:
+    """The likeliest clause; of several the one whose vectors this cause fails most: the score of fault localisation,
+    Ochiai.
+    """
+    likely = clauses_of(small)
+    failed = Counter(clause for finding in group.findings for clause in finding.clauses)
     total = sum(bool(finding.clauses) for finding in group.findings)
-    score = {clause: count / sqrt(total * max(count, vectors_of[clause])) for clause, count in diverged.items()}
-    return min(score, key=lambda clause: (-score[clause], clause))
+    score = {
+        clause: failed[clause] / sqrt(total * max(failed[clause], vectors_of[clause])) if failed[clause] else 0.0
+        for clause in likely
+    }
+    return max(likely, key=lambda clause: score[clause])

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from msgspec import structs
 
 from kvproof.conformance.backends.interface import AdapterError, Backend, Capabilities
-from kvproof.conformance.backends.wire import PARTS, Hit, Observation, Step, as_events
+from kvproof.conformance.backends.wire import PARTS, Hit, Observation, Step, WireEvent, as_events
 from kvproof.conformance.certification.choices import step_without_order
 from kvproof.conformance.certification.events_apart import with_drains, without_drains
 from kvproof.conformance.certification.follow import followed, items_of
@@ -36,7 +36,8 @@ class Difference:
 class Divergence:
     """Where a backend parts from the specification: the operations up to there, the last of which shows it.
 
-    `before` is what the reference showed before that operation; nobody looked at more than answers unless `watched`.
+    `before` is what the reference showed before that operation, `heard` its events of the operation before; nobody
+    looked at more than answers unless `watched`.
     """
 
     config: PoolConfig
@@ -45,6 +46,7 @@ class Divergence:
     expected: Expected
     before: Observation
     watched: bool = True
+    heard: tuple[WireEvent, ...] = ()
 
 
 class AdapterCrash(AdapterError):
@@ -74,6 +76,7 @@ class Lockstep:
         self._observes = self._can_observe and self.model.shows_all
         self._not_observed = 0
         self._before = self.model.glance()
+        self._heard: tuple[WireEvent, ...] = ()
         self._waiting: list[Expected] = []
         self._sent: list[Operation] = []
         try:
@@ -152,12 +155,14 @@ class Lockstep:
             self.refused += bool(expected.errors)
             self._note(expected, compare(expected, step, self._observes))
         if self.divergence is None:
-            self._before = expected.seen
+            self._before, self._heard = expected.seen, expected.events or ()
 
     def _note(self, expected: Expected, differences: tuple[Difference, ...]) -> None:
         if differences:
             operations = tuple(self.operations)
-            self.divergence = Divergence(self._config, operations, differences, expected, self._before, self._watches)
+            self.divergence = Divergence(
+                self._config, operations, differences, expected, self._before, self._watches, self._heard
+            )
 
     def _answers(self, operations: Sequence[Operation]) -> list[Step]:
         """What the backend says to operations, with their events if it tells any, with the state of a small pool."""

@@ -133,13 +133,28 @@ class KnownDivergence(Wire, frozen=True):
     until: str = ""
 
 
+class CaughtFault(Wire, frozen=True):
+    """A mutant of the reference that was noticed: by which stage, and after how many CPU seconds.
+
+    `clauses` are those that it breaks.
+    """
+
+    mutant: str
+    clauses: tuple[str, ...]
+    stage: str
+    cpu_seconds: float
+
+
 class MutationControl(Wire, frozen=True):
-    """How many planted faults the same stages noticed; `source` says in which run."""
+    """How many planted faults were noticed, and how fast, in CPU seconds; `source` says in which run, and how."""
 
     planted: int
     caught: int
     source: str
     missed: tuple[str, ...] = ()
+    faults: tuple[CaughtFault, ...] = ()
+    median_seconds: float = 0.0
+    most_seconds: float = 0.0
 
 
 class DrivenFile(Wire, frozen=True):

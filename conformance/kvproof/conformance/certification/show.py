@@ -53,7 +53,13 @@ def show_run(console: Console, run: Run, folder: Path | None = None) -> None:
     for row in run.stages:
         say(console, _stage(row), _STYLES.get(row.status, "dim"))
     if run.mutation is not None:
-        say(console, f"planted faults: {run.mutation.caught} of {run.mutation.planted} caught, {run.mutation.source}")
+        control = run.mutation
+        say(console, f"planted faults: {control.caught} of {control.planted} caught, {control.source}")
+        say(
+            console,
+            f"each after {control.median_seconds:.2f} CPU s (median), at most {control.most_seconds:.2f}",
+            "dim",
+        )
     for line in run.honesty:
         say(console, line, "dim")
     console.print()

@@ -1,6 +1,6 @@
 """Makes the trace of a divergence short: fewer operations, smaller ones, a smaller pool, plain names.
 
-Each candidate is run again beside the reference, and taken if the same clause is broken by the same operation. What a
+Each candidate is run again beside the reference, and taken if the same operation may break the same clauses. What a
 candidate makes undefined is left out, what it makes illegal has to be refused: so every candidate is a valid trace.
 """
 
@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 
 from kvproof.conformance.backends.interface import Backend, Capabilities
-from kvproof.conformance.certification.attribution import clause_of
+from kvproof.conformance.certification.attribution import clauses_of
 from kvproof.conformance.certification.candidates import (
     fewer_names,
     merged_operations,
@@ -51,5 +51,5 @@ def shrink(backend: Backend, capabilities: Capabilities, found: Divergence) -> D
     return reduced(found, shows, PASSES, plain_names)
 
 
-def _signature(found: Divergence) -> tuple[str, str]:
-    return clause_of(found), name_of(found.operations[-1])
+def _signature(found: Divergence) -> tuple[tuple[str, ...], str]:
+    return clauses_of(found), name_of(found.operations[-1])

@@ -70,7 +70,7 @@ def _run(
 
 def _only_block(step: Step, config: PoolConfig) -> int:
     match step.answer.result:
-        case [int(block)] if 0 < block < config.num_blocks:
+        case [int(block)] if 0 <= block < config.num_blocks:  # that it is not the null block is for later stages
             return block
     raise AdapterError(f"allocate(1) answered {step.answer.result!r}; it answers a list with the id of the block")
 

@@ -6,6 +6,7 @@ in one run; each divergence is reported once.
 
 from __future__ import annotations
 
+import time
 from collections import Counter, deque
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
@@ -37,6 +38,9 @@ class Outcome:
     divergences: list[Divergence] = field(default_factory=list)
     broke_off: bool = False
     """Whether it ended before all was done, as enough was found."""
+    started: float = field(default_factory=time.process_time, compare=False)
+    noticed_after: float | None = field(default=None, compare=False)
+    """CPU seconds up to the first divergence."""
 
     def add(self, lockstep: Lockstep) -> None:
         """Count what was run on one pool."""
@@ -45,15 +49,22 @@ class Outcome:
         self.refusals += lockstep.refused
         self.met += lockstep.model.met
         if lockstep.divergence is not None:
-            self.divergences.append(lockstep.divergence)
+            self.note(lockstep.divergence)
 
-    @property
-    def is_enough(self) -> bool:
-        """A backend that is wrong everywhere need not be shown everywhere."""
-        return len(self.divergences) >= MOST_DIVERGENCES
+    def note(self, divergence: Divergence) -> None:
+        """Take a divergence down, and when the first one came."""
+        if self.noticed_after is None:
+            self.noticed_after = time.process_time() - self.started
+        self.divergences.append(divergence)
 
 
 MOST_DIVERGENCES = 20
+
+
+def is_enough(done: Outcome) -> bool:
+    """A backend that is wrong everywhere need not be shown everywhere."""
+    return len(done.divergences) >= MOST_DIVERGENCES
+
 
 UNWATCHED = 4
 """Of so many walks one is compared by answers alone."""
@@ -67,10 +78,11 @@ Tell = Callable[[Outcome], None]
 
 @dataclass(frozen=True, slots=True)
 class Subject:
-    """The backend under test with what it claims."""
+    """The backend under test with what it claims, and when a stage has found enough."""
 
     backend: Backend
     capabilities: Capabilities
+    is_enough: Callable[[Outcome], bool] = is_enough
 
     def beside_the_reference(self, config: PoolConfig, watch: bool = True) -> Lockstep:
         """A new pool of the backend, and one of the reference."""
@@ -89,7 +101,7 @@ def random_walks(subject: Subject, seed: int, walks: int, operations: int, tell:
         lockstep = subject.beside_the_reference(random_pool(subject.capabilities, random), watch)
         _run(lockstep, islice(_draws(lockstep, random), operations), done)
         tell(done)
-        if done.is_enough:
+        if subject.is_enough(done):
             done.broke_off = True
             break
     return done
@@ -103,7 +115,7 @@ def near_misses(subject: Subject, seed: int, walks: int, operations: int, tell: 
         lockstep = subject.beside_the_reference(random_pool(subject.capabilities, random))
         _run(lockstep, islice(_spoiled(lockstep, random), operations), done)
         tell(done)
-        if done.is_enough:
+        if subject.is_enough(done):
             done.broke_off = True
             break
     return done
@@ -120,7 +132,7 @@ def exhaustive(subject: Subject, tell: Tell) -> Outcome:
                 lockstep.replay([*scope.arrivals, *path, *last], reads=True)
                 done.add(lockstep)
             tell(done)
-            if done.is_enough:
+            if subject.is_enough(done):
                 done.broke_off = True
                 return done
     return done

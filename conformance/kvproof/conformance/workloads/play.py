@@ -60,8 +60,9 @@ def play(
     workload: Workload,
     most_requests: int | None = None,
     progress: Callable[[Played], None] = lambda so_far: None,
+    is_enough: Callable[[], bool] = lambda: False,
 ) -> Played:
-    """Replay the first requests of a workload, or all. Raises `AdapterError`."""
+    """Replay the first requests of a workload, or all, unless before the end it `is_enough`. Raises `AdapterError`."""
     lockstep = Lockstep(backend, capabilities, config)
     engine = Engine(lockstep.model.world, workload)
     played, started = Played(workload.name, config, engine.counts), time.monotonic()
@@ -74,6 +75,8 @@ def play(
         if played.divergence is not None:
             return played
         progress(played)
+        if is_enough():
+            return played
     lockstep.compare_state()
     lockstep.model.world.check()
     played.seconds, played.divergence = time.monotonic() - started, lockstep.divergence

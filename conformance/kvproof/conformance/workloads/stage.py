@@ -47,10 +47,12 @@ def replay_workloads(
     capabilities: Capabilities,
     parts: tuple[Part, ...] = STANDARD,
     progress: Callable[[Played], None] = lambda so_far: None,
+    is_enough: Callable[[], bool] = lambda: False,
 ) -> StageResult:
     """Replay the parts up to the first divergence; the modes that the backend offers take turns from run to run.
 
-    Nothing is played on a backend without full attention. Raises `AdapterError`.
+    Now and then it is asked whether what was done `is_enough`. Nothing is played on a backend without full attention.
+    Raises `AdapterError`.
     """
     result = StageResult()
     for part in parts:
@@ -60,7 +62,7 @@ def replay_workloads(
             if not modes:
                 return result
             config = modes[len(result.played) % len(modes)]
-            result.played.append(play(backend, capabilities, config, workload, part.requests, progress))
-            if result.divergence is not None:
+            result.played.append(play(backend, capabilities, config, workload, part.requests, progress, is_enough))
+            if result.divergence is not None or is_enough():
                 return result
     return result

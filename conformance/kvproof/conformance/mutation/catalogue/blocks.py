@@ -284,7 +284,7 @@ _FREE = (
     ),
     Mutant(
         name="free_checks_one_block_at_a_time",
-        clauses=("POOL-FREE-4", "ERR-ATOMIC-1"),
+        clauses=("POOL-FREE-4", "ERR-ATOMIC-1", "POOL-FREE-2"),
         fault="F04",
         harm="A refused free has freed half of the table, and the caller frees it again.",
         patch=Patch(

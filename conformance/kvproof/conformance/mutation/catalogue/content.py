@@ -6,6 +6,7 @@ from kvproof.conformance.mutation.mutant import Mutant
 from kvproof.conformance.mutation.patch import Patch
 
 _CONTENT = "kvproof.reference.content"
+_CORE = "kvproof.reference.core"
 _GHOST = "kvproof.reference.ghost"
 _REMOVAL = "kvproof.reference.removal"
 
@@ -81,7 +82,7 @@ _WRITE = (
     ),
     Mutant(
         name="free_block_is_written",
-        clauses=("CONTENT-WRITE-3",),
+        clauses=("CONTENT-WRITE-3", "POOL-NULL-1"),
         fault="F03",
         harm="A request whose blocks were freed under it writes into the next owner's block.",
         patch=Patch(
@@ -164,6 +165,18 @@ _COPY = (
         patch=Patch(
             _CONTENT,
             "        self._check_overwritable(dst)\n",
+            "",
+        ),
+    ),
+    Mutant(
+        name="move_onto_itself",
+        clauses=("POOL-MOVE-3", "CONTENT-COPY-2"),
+        fault="F03",
+        harm="A move whose target was chosen wrong passes, and the state is overwritten in place.",
+        patch=Patch(
+            _CORE,
+            "        if src is dst:\n"
+            '            raise InvalidBlock(f"block {src_id} cannot be copied or moved onto itself")\n',
             "",
         ),
     ),

@@ -103,8 +103,10 @@ _OWNER_AND_COST = (
         harm="After the first refused request the engine answers nobody any more.",
         patch=Patch(
             _CORE,
+            "            return result\n        except BaseException:\n            self._log.discard()\n"
             "            raise\n        finally:\n            self._busy.release()\n",
-            "            raise\n        else:\n            self._busy.release()\n",
+            "            self._busy.release()\n            return result\n        except BaseException:\n"
+            "            self._log.discard()\n            raise\n",
         ),
     ),
     Mutant(

@@ -15,7 +15,6 @@ _EMIT_REMOVED = (
     "                group, digest = split_key(resident if isinstance(resident, bytes) else resident[0])\n"
     "                self._pending.append(Removed(group, digest))\n"
 )
-_EMIT_STORED = "        for run in self._runs():\n            self._pending.append(self._stored(run))\n"
 
 _STREAM = (
     Mutant(
@@ -30,7 +29,12 @@ _STREAM = (
         clauses=("EVENT-ORDER-1",),
         fault="F13",
         harm="A consumer with room for the resident keys and no more overflows, or takes the new key for removed.",
-        patch=Patch(_LOG, _EMIT_REMOVED + _EMIT_STORED, _EMIT_STORED + _EMIT_REMOVED),
+        patch=Patch(
+            _LOG,
+            "        self.discard()\n\n    def clone",
+            "        self._pending.sort(key=lambda event: isinstance(event, Removed))\n"
+            "        self.discard()\n\n    def clone",
+        ),
     ),
     Mutant(
         name="events_are_delivered_again",

@@ -11,6 +11,13 @@ _VALIDATE = "kvproof.reference.validate"
 
 _CHAIN = (
     Mutant(
+        name="hash_covers_the_span_alone",
+        clauses=("HASH-CHAIN-1",),
+        fault="F06",
+        harm="Two prompts that differ in their first block and agree in the second share the second block's rows.",
+        patch=Patch(_HASHING, "self.digest(parent + span + ", "self.digest(span + "),
+    ),
+    Mutant(
         name="fast_hash_has_a_known_seed",
         clauses=("HASH-SEED-1",),
         fault="F06",
@@ -19,7 +26,7 @@ _CHAIN = (
     ),
     Mutant(
         name="seed_is_not_digested",
-        clauses=("HASH-SEED-1",),
+        clauses=("HASH-SEED-1", "HASH-CHAIN-1"),
         fault="F06",
         harm="Two implementations of one contract and one seed never agree on a key.",
         patch=Patch(
@@ -27,13 +34,6 @@ _CHAIN = (
             "self.digest(_default_seed(algorithm) if seed is None else seed)",
             "_default_seed(algorithm) if seed is None else seed",
         ),
-    ),
-    Mutant(
-        name="hash_covers_the_span_alone",
-        clauses=("HASH-CHAIN-1",),
-        fault="F06",
-        harm="Two prompts that differ in their first block and agree in the second share the second block's rows.",
-        patch=Patch(_HASHING, "self.digest(parent + span + ", "self.digest(span + "),
     ),
     Mutant(
         name="extra_keys_are_not_hashed",
@@ -48,14 +48,14 @@ _CHAIN = (
     ),
     Mutant(
         name="token_bytes_are_reversed",
-        clauses=("HASH-TOKEN-1",),
+        clauses=("HASH-TOKEN-1", "HASH-CHAIN-1"),
         fault="F06",
         harm="A router that computes the hashes itself matches no key of this engine.",
         patch=Patch(_HASHING, 'struct.pack(f"<{len(tokens)}I", *tokens)', 'struct.pack(f">{len(tokens)}I", *tokens)'),
     ),
     Mutant(
         name="tokens_are_cut_to_16_bits",
-        clauses=("HASH-TOKEN-1",),
+        clauses=("HASH-TOKEN-1", "HASH-CHAIN-1"),
         fault="F06",
         harm="With a large vocabulary two different prompts get the same key.",
         patch=Patch(
@@ -90,25 +90,25 @@ _CHAIN = (
 
 _EXTRA_KEYS = (
     Mutant(
+        name="extra_key_source_is_not_hashed",
+        clauses=("HASH-EXTRA-1", "HASH-EXTRA-2"),
+        fault="F06",
+        harm="A tenant whose salt equals an adapter's name is served that adapter's rows.",
+        patch=Patch(_HASHING, 'struct.pack("<BIIQ", extra.source, ', 'struct.pack("<BIIQ", 0, '),
+    ),
+    Mutant(
         name="extra_key_is_hashed_where_it_begins_only",
-        clauses=("HASH-EXTRA-1",),
+        clauses=("HASH-EXTRA-1", "HASH-EXTRA-2"),
         fault="F06",
         harm="An image of two spans and one of a single span that begin alike share a key at the longer prefix.",
         patch=Patch(_HASHING, "if first < last:", "if first < last and extra.start >= start:"),
     ),
     Mutant(
         name="extra_key_is_cut_to_two_bytes",
-        clauses=("HASH-EXTRA-1",),
+        clauses=("HASH-EXTRA-1", "HASH-EXTRA-2"),
         fault="F06",
         harm="The same question about another picture is answered with the first picture's description.",
         patch=Patch(_HASHING, "+ extra.value)", "+ extra.value[:2])"),
-    ),
-    Mutant(
-        name="extra_key_source_is_not_hashed",
-        clauses=("HASH-EXTRA-1", "HASH-EXTRA-2"),
-        fault="F06",
-        harm="A tenant whose salt equals an adapter's name is served that adapter's rows.",
-        patch=Patch(_HASHING, 'struct.pack("<BIIQ", extra.source, ', 'struct.pack("<BIIQ", 0, '),
     ),
     Mutant(
         name="row_of_an_image_is_not_hashed",
@@ -130,7 +130,7 @@ _EXTRA_KEYS = (
     ),
     Mutant(
         name="number_of_extra_keys_is_not_hashed",
-        clauses=("HASH-EXTRA-2",),
+        clauses=("HASH-EXTRA-2", "HASH-CHAIN-1"),
         fault="F06",
         harm="Two implementations of the contract disagree on every key.",
         patch=Patch(_HASHING, 'struct.pack("<I", len(records)) + ', ""),

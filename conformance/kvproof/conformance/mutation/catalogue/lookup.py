@@ -40,7 +40,7 @@ MUTANTS = (
             _INDEX,
             "        del blocks[rank]\n        if len(blocks) == 1:\n"
             "            [self._block_of[key]] = self._blocks_of.pop(key).values()\n",
-            "        del self._blocks_of[key], self._position_of[key]\n",
+            "        del self._blocks_of[key]\n",
         ),
     ),
     Mutant(
@@ -97,7 +97,7 @@ MUTANTS = (
         patch=Patch(
             _LOOKUP,
             "return self._index.contains(key, self._block(block_id).block_id)",
-            "return self._block(block_id) is not None and self._index.is_cached(key)",
+            "return self._block(block_id) is not None and bool(self._index.blocks_of(key))",
         ),
     ),
     Mutant(
@@ -113,7 +113,7 @@ MUTANTS = (
     ),
     Mutant(
         name="any_key_passes_for_full",
-        clauses=("POOL-CONTAINS-2",),
+        clauses=("POOL-CONTAINS-2", "POS-FULL-1"),
         fault="F09",
         harm="The offload tier stores half-empty blocks and gives them back as full ones.",
         patch=Patch(

@@ -60,7 +60,7 @@ _RULES = (
     ),
     Mutant(
         name="slot_is_not_checked",
-        clauses=("REG-SLOT-1",),
+        clauses=("REG-SLOT-1", "CONTENT-WRITE-3"),
         fault="F07",
         harm="A block registered at the wrong index of a table serves the rows of another part of the prompt.",
         patch=Patch(

@@ -5,7 +5,6 @@ from __future__ import annotations
 from kvproof.conformance.mutation.mutant import Mutant
 from kvproof.conformance.mutation.patch import Patch
 
-_CORE = "kvproof.reference.core"
 _INDEX = "kvproof.reference.index"
 _REMOVAL = "kvproof.reference.removal"
 
@@ -109,7 +108,7 @@ _MOVE = (
         patch=Patch(
             _INDEX,
             "            self._blocks_of[key][rank] = dst\n",
-            "            del self._blocks_of[key][rank]\n            self._blocks_of[key][rank] = dst\n",
+            "            del self._blocks_of[key][rank]\n                self._blocks_of[key][rank] = dst\n",
         ),
     ),
     Mutant(
@@ -154,18 +153,6 @@ _MOVE = (
         patch=Patch(
             _REMOVAL,
             "        self._check_identity(dst, src.group, src.slot)\n",
-            "",
-        ),
-    ),
-    Mutant(
-        name="move_onto_itself",
-        clauses=("POOL-MOVE-3",),
-        fault="F03",
-        harm="A move whose target was chosen wrong passes, and the state is overwritten in place.",
-        patch=Patch(
-            _CORE,
-            "        if src is dst:\n"
-            '            raise InvalidBlock(f"block {src_id} cannot be copied or moved onto itself")\n',
             "",
         ),
     ),
@@ -241,7 +228,7 @@ _RESET = (
         patch=Patch(
             _REMOVAL,
             "        self._index.clear()\n",
-            "        self._index.clear()\n        self._free = FreeBlockQueue(sorted(self._free))\n",
+            "        self._index.clear()\n        self._free = type(self._free)(sorted(self._free))\n",
         ),
     ),
 )

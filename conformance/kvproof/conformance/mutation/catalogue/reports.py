@@ -19,7 +19,7 @@ _STEPPING = "kvproof.reference.stepping"
 _KEYS = (
     Mutant(
         name="digest_is_the_languages_own_hash",
-        clauses=("HASH-ALGORITHM-1",),
+        clauses=("HASH-ALGORITHM-1", "HASH-CHAIN-1"),
         fault="F06",
         harm="Colliding prompts are made on purpose, and no other process computes the same key.",
         patch=Patch(
@@ -30,7 +30,7 @@ _KEYS = (
     ),
     Mutant(
         name="reused_block_keeps_a_key_that_it_shares",
-        clauses=("INDEX-TWOWAY-1",),
+        clauses=("INDEX-TWOWAY-1", "INDEX-SIBLING-1", "REG-REPLACE-1"),
         fault="F01",
         harm="A reused block still says that it has a key, because another block has it.",
         patch=Patch(

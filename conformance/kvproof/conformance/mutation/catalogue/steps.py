@@ -23,10 +23,7 @@ _UNSEEN = "The checks pass in a state in which "
 _PREMATURE = (
     Mutant(
         name="keys_are_published_when_scheduled",
-        clauses=(
-            "STEP-SERVE-1",
-            "STEP-RESERVE-1",
-        ),
+        clauses=("STEP-SERVE-1", "STEP-RESERVE-1", "EVENT-RESIDENCY-1"),
         fault="F02",
         harm=(
             "A request is aborted between its schedule and its forward pass, and the next one reads "
@@ -135,10 +132,7 @@ _PREMATURE = (
     ),
     Mutant(
         name="events_tell_of_reserved_keys",
-        clauses=(
-            "STEP-COMMIT-3",
-            "STEP-COMMIT-4",
-        ),
+        clauses=("STEP-COMMIT-3", "STEP-COMMIT-4", "EVENT-STORED-3"),
         fault="F02",
         harm=(
             "Routers send requests to an engine for prefixes that it has only scheduled, and never "
@@ -186,10 +180,9 @@ _LIFE = (
             "        if not replace and self._index.contains(key, block.block_id):\n            return None\n",
             "        if not replace and self._index.contains(key, block.block_id):\n"
             "            if self._index.is_reserved(key, block.block_id):\n"
-            "                reservation = Registration(request.request_id, Prefix(request, position), "
-            "group, 0)\n"
-            "                self._index._unready[key][block.block_id] = Unready(self._steps.current, "
-            "reservation)\n"
+            "                status = self._index._unready[key][block.block_id]\n"
+            "                later = type(status)(self._steps.current, status.reservation)\n"
+            "                self._index._unready[key][block.block_id] = later\n"
             "            return None\n",
         ),
     ),
@@ -387,7 +380,7 @@ _READERS = (
     ),
     Mutant(
         name="moved_key_is_attached",
-        clauses=("STEP-ATTACH-1",),
+        clauses=("STEP-ATTACH-1", "STEP-LOOKUP-1"),
         fault="F02",
         harm=("The reader of a copy of a failed write is not rolled back: it depends on the copy, not on the writer."),
         patch=Patch(
@@ -485,7 +478,7 @@ _KEYS = (
     ),
     Mutant(
         name="superseded_keys_stay",
-        clauses=("STEP-UPGRADE-2",),
+        clauses=("STEP-UPGRADE-2", "REG-FULL-3", "REG-PARTIAL-3"),
         fault="F01",
         harm="Retired partial keys stay beside the full one and are announced as resident for ever.",
         patch=Patch(
@@ -496,7 +489,7 @@ _KEYS = (
     ),
     Mutant(
         name="key_below_a_longer_one_drops_the_others",
-        clauses=("STEP-UPGRADE-2",),
+        clauses=("STEP-UPGRADE-2", "REG-PARTIAL-4"),
         fault="F10",
         harm="Caching a shorter prefix of a block takes the longer one out of the cache.",
         patch=Patch(
@@ -508,7 +501,7 @@ _KEYS = (
     ),
     Mutant(
         name="replace_waits_for_the_commit",
-        clauses=("STEP-REPLACE-1",),
+        clauses=("STEP-REPLACE-1", "REG-REPLACE-1"),
         fault="F01",
         harm="The content is overwritten while the old key still serves it.",
         patch=Patch(
@@ -1017,7 +1010,7 @@ _INVARIANTS_OF_STEPS = (
     ),
     Mutant(
         name="eviction_changes_the_place",
-        clauses=("INV-LRU-1",),
+        clauses=("INV-LRU-1", "POOL-EVICT-2"),
         fault="F16",
         harm="What is evicted while free is not taken in its turn, and a replayed trace diverges.",
         patch=Patch(

@@ -1,0 +1,120 @@
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable
+
+import pytest
+
+from kvproof.conformance.backends.interface import Backend
+from kvproof.conformance.backends.reference import CAPABILITIES
+from kvproof.conformance.certification.attribution import clause_of, clauses_of
+from kvproof.conformance.certification.attribution.tables import REFUSALS, RESULTS, STATES, USUAL_REFUSALS
+from kvproof.conformance.certification.findings import Finding, failures
+from kvproof.conformance.certification.lockstep import Divergence, Lockstep
+from kvproof.conformance.certification.settings import plain_pool
+from kvproof.conformance.certification.trials import mutant_named
+from kvproof.conformance.mutation.unseen import seen_as
+from kvproof.conformance.operations import (
+    AddRequest,
+    Allocate,
+    CacheFullBlocks,
+    CachePartialBlock,
+    Evict,
+    Free,
+    Lookup,
+    Operation,
+    TakeEvents,
+    Write,
+    names_of_operations,
+)
+from kvproof.conformance.vectors import is_draining, vectors, vectors_of
+from kvproof.spec.clauses import clauses
+from tests.certification.doubles import Changed, with_mutant
+
+CONFIG = plain_pool(CAPABILITIES)
+"""Three blocks of four tokens, hashed by two."""
+
+
+def divergence(backend: Backend, operations: Iterable[Operation], watch: bool = True) -> Divergence:
+    lockstep = Lockstep(backend, backend.identify()[1], CONFIG, watch)
+    lockstep.run(operations)
+    assert lockstep.divergence is not None
+    return lockstep.divergence
+
+
+LONG = AddRequest("r1", (1, 2, 3, 4))
+
+FULL = CacheFullBlocks("r1", (1,), 0, 1, 0)
+
+HALF = CachePartialBlock("r1", 1, 2, 0)
+
+
+def block_with(*registrations: Operation) -> list[Operation]:
+    return [LONG, Allocate("r1", 1), Write("r1", 1, 4, 0), *registrations]
+
+
+@pytest.mark.parametrize(
+    ("mutant", "operations", "clause"),
+    [
+        ("new_queue_is_reversed", [Lookup(())], "POOL-INIT-1"),
+        ("last_free_block_is_kept_back", [LONG, Allocate("r1", 3)], "POOL-ALLOC-3"),
+        ("first_boundary_is_not_registered", block_with(HALF), "REG-PARTIAL-1"),
+        ("promotion_keeps_the_shorter_keys", block_with(HALF, FULL), "REG-FULL-3"),
+        ("retired_partial_key_comes_back", block_with(FULL, HALF), "REG-PARTIAL-5"),
+        ("key_is_registered_twice", block_with(FULL, Free("r1", (1,)), FULL), "REG-DUPLICATE-1"),
+        ("freed_cached_blocks_go_first", block_with(FULL, Free("r1", (1,))), "POOL-FREE-3"),
+        ("evicted_block_goes_first", block_with(FULL, Free("r1", (1,)), Evict((1,))), "POOL-EVICT-2"),
+        ("events_are_delivered_again", block_with(FULL, Evict((1,))), "EVENT-DRAIN-1"),
+        ("null_block_is_freed", [LONG, Free("r1", (0,))], "POOL-NULL-1"),
+    ],
+)
+def test_what_differs_says_which_clause_is_broken(mutant: str, operations: list[Operation], clause: str) -> None:
+    assert clause_of(divergence(with_mutant(mutant), operations)) == clause
+
+
+def test_events_that_were_not_looked_at_are_read_when_they_are_taken() -> None:
+    operations = block_with(FULL, Evict((1,)), TakeEvents())
+    found = divergence(with_mutant("newest_events_come_first"), operations, watch=False)
+    assert clause_of(found) == "EVENT-DRAIN-1"
+
+
+def test_a_backend_that_shows_nothing_is_judged_by_its_answers() -> None:
+    class Shy(Changed):
+        def __init__(self, mutant: str) -> None:
+            super().__init__(observes=())
+            self._broken = with_mutant(mutant)
+            self.start, self.run = self._broken.start, self._broken.run  # type: ignore[method-assign]
+
+    operations = block_with(FULL, Free("r1", (1,)), Allocate("r1", 1))
+    assert clause_of(divergence(Shy("freed_cached_blocks_go_first"), operations)) == "POOL-ALLOC-1"
+
+
+def test_every_clause_of_the_tables_exists_and_every_operation_has_one() -> None:
+    named = {*REFUSALS.values(), *USUAL_REFUSALS.values(), *RESULTS.values(), *STATES.values()}
+    assert named <= set(clauses())
+    assert set(RESULTS) == set(names_of_operations())
+
+
+@pytest.mark.parametrize("watch", [True, False])
+def test_whatever_differs_has_a_clause(watch: bool) -> None:
+    seen, backend = set(), with_mutant("null_block_is_queued")
+    for vector in vectors()[::7]:
+        lockstep = Lockstep(backend, backend.identify()[1], vector.header.config, watch and not is_draining(vector))
+        lockstep.run(vector.operations)
+        if lockstep.divergence is not None:
+            seen |= set(clauses_of(lockstep.divergence))
+    assert seen
+    assert seen <= set(clauses())
+
+
+def test_the_vectors_tell_clauses_apart_that_say_the_same_of_what_is_seen() -> None:
+    backend = with_mutant("xxh3_digest_is_little_endian")
+    findings, counted = [], {clause: len(vectors_of([clause])) for clause in clauses()}
+    for vector in vectors_of(["HASH-ALGORITHM-1", "HASH-CHAIN-1", "HASH-TOKEN-1"]):
+        lockstep = Lockstep(backend, backend.identify()[1], vector.header.config, not is_draining(vector))
+        lockstep.run(vector.operations)
+        if lockstep.divergence is not None:
+            findings.append(Finding(lockstep.divergence, "vectors", vector.header.clauses))
+    shown = failures(backend, backend.identify()[1], findings, Counter(counted))
+    assert shown[0].clause in seen_as(mutant_named("xxh3_digest_is_little_endian"))
+    assert clause_of(shown[0].divergence) == "HASH-CHAIN-1"

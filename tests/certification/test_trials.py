@@ -1,0 +1,216 @@
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner
+
+from kvproof.conformance.certification import control, examine, trials
+from kvproof.conformance.certification.control import last_control, mutation_control, planted, record_of
+from kvproof.conformance.certification.profiles import Profile
+from kvproof.conformance.certification.trials import Trial, Trials, attempt, complaints_about, load, mutant_named, save
+from kvproof.conformance.certification.trials_page import page_of
+from kvproof.conformance.cli import app
+from kvproof.conformance.commands import certify_mutants as command
+from kvproof.conformance.mutation.catalogue import MUTANTS
+from kvproof.conformance.mutation.mutant import FAULT_KINDS, NOT_OF_THE_POOL, Mutant
+from kvproof.conformance.mutation.patch import Patch
+from kvproof.conformance.mutation.unseen import Unseen, listed, seen_as, why_unseen
+from kvproof.conformance.vectors import vectors_of
+from kvproof.spec.clauses import clauses
+
+SHORT = Profile("short", walks=2, illegal_walks=2, operations=100, exhaustive=False, workloads=False)
+
+HARMLESS = Mutant(
+    name="text_of_an_error_differs",
+    clauses=("POOL-ALLOC-3",),
+    fault="F03",
+    harm="None: it is a reference that is right.",
+    patch=Patch("kvproof.reference.references", "blocks asked for, ", "blocks were asked for, "),
+)
+
+SAMPLE = [mutant for mutant in planted() if mutant.patch.module != "kvproof.reference.content"][::11]
+"""Mutants from all over the catalogue. The vectors of content are of level D, so that others have to notice its own."""
+
+
+@pytest.fixture
+def short(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(trials, "STANDARD", SHORT)
+    monkeypatch.setattr(trials, "UNSEEN", SHORT)
+    monkeypatch.setattr(trials, "PATIENCE", 0.1)
+
+
+# Which mutants a certification has to notice
+
+
+def test_every_mutant_that_is_listed_exists_and_every_reason_is_given_for_one() -> None:
+    names = {mutant.name for mutant in MUTANTS}
+    assert listed() <= names
+    assert {why_unseen(mutant) for mutant in MUTANTS} == {*Unseen, None}
+    assert all(reason.value.endswith(".") for reason in Unseen)
+
+
+def test_what_is_of_the_suite_alone_needs_no_list_and_what_is_of_the_pool_has_to_be_noticed() -> None:
+    assert {why_unseen(m) for m in MUTANTS if m.patch.module == "kvproof.reference.invariants"} == {Unseen.CHECKER}
+    assert why_unseen(mutant_named("mask_is_ignored")) is None
+    assert len(planted()) > 200
+
+
+def test_every_clause_that_a_mutant_has_to_fail_by_exists() -> None:
+    assert {clause for mutant in planted() for clause in seen_as(mutant)} <= set(clauses())
+
+
+# A sample of them
+
+
+@pytest.mark.parametrize("mutant", SAMPLE, ids=lambda mutant: mutant.name)
+def test_a_mutant_fails_by_a_clause_that_it_breaks(
+    short: None, monkeypatch: pytest.MonkeyPatch, mutant: Mutant
+) -> None:
+    monkeypatch.setattr(examine, "vectors", lambda: vectors_of(seen_as(mutant)))
+    trial = attempt(mutant, 1)
+    assert complaints_about(trial) == []
+    assert trial.operations > 0
+
+
+def test_the_sample_is_spread_over_the_catalogue() -> None:
+    assert len(SAMPLE) >= 18
+    assert len({mutant.fault for mutant in SAMPLE}) >= 8
+    assert len({mutant.patch.module for mutant in SAMPLE}) >= 8
+
+
+# A survivor
+
+
+def test_a_mutant_that_gets_away_is_red(
+    short: None, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def in_this_process(names: list[str], seed: int, workers: int, report: object) -> Trials:
+        return Trials(seed=seed, patience=0.1, trials=tuple(attempt(mutant_named(name), seed) for name in names))
+
+    monkeypatch.setattr(trials, "MUTANTS", (HARMLESS,))
+    monkeypatch.setattr(command, "MUTANTS", (HARMLESS,))
+    monkeypatch.setattr(command, "run_trials", in_this_process)
+    file = tmp_path / "results.json"
+    result = CliRunner().invoke(app, ["certify-mutants", "--json", str(file)])
+    assert result.exit_code == 1, result.output
+    assert f"{HARMLESS.name}: no stage noticed it" in result.output
+    assert [trial.kill_seconds for trial in load(file).trials] == [None]
+    assert "**not noticed**" in page_of(load(file))
+
+
+KILLED = Trial(
+    mutant="mask_is_ignored",
+    noticed_after={"vectors": 0.5, "random": 0.25},
+    kill_seconds=0.5,
+    clauses=("REG-FULL-2",),
+    operations=4,
+)
+SPARED = Trial(mutant="stale_hash_is_not_seen")
+RUN = Trials(seed=3, patience=0.5, trials=(KILLED, SPARED))
+
+
+@pytest.mark.parametrize(
+    ("trial", "says"),
+    [
+        (KILLED, []),
+        (SPARED, []),
+        (Trial(mutant="mask_is_ignored"), ["no stage noticed it"]),
+        (Trial(mutant="mask_is_ignored", error="stage smoke: it broke"), ["stage smoke: it broke"]),
+        (
+            Trial(mutant="mask_is_ignored", noticed_after={"random": 1.0}, clauses=("REG-FULL-1",)),
+            ["it breaks REG-FULL-2, but its failures are of REG-FULL-1"],
+        ),
+        (
+            Trial(mutant="stale_hash_is_not_seen", noticed_after={"random": 1.0}),
+            ["it is listed as unseen (CHECKER), but stage random noticed it"],
+        ),
+    ],
+)
+def test_what_is_wrong_with_a_trial_is_said(trial: Trial, says: list[str]) -> None:
+    assert complaints_about(trial) == says
+
+
+def test_a_mutant_that_loops_is_an_error_and_no_kill(short: None, monkeypatch: pytest.MonkeyPatch) -> None:
+    for_ever = Patch(
+        "kvproof.reference.references", "        taken = [", "        while n:\n            pass\n        taken = ["
+    )
+    monkeypatch.setattr(trials, "MOST_SECONDS", 1)
+    trial = attempt(Mutant("it_loops", ("POOL-ALLOC-1",), "F03", "It never answers.", for_ever), 1)
+    assert (trial.error, trial.kill_seconds) == ("it took more than 1 s", None)
+
+
+def test_mutants_are_certified_in_processes_of_their_own() -> None:
+    heard: list[str] = []
+    run = trials.run_trials(["stale_hash_is_not_seen"], 1, 1, lambda trial: heard.append(trial.mutant))
+    assert [(trial.mutant, trial.error, trial.noticed_after) for trial in run.trials] == [(heard[0], "", {})]
+    assert run.trials[0].cpu_seconds > 0
+
+
+def test_a_mutant_that_does_not_exist_is_a_usage_error() -> None:
+    result = CliRunner().invoke(app, ["certify-mutants", "--only", "mask_is_ignord"], env={"COLUMNS": "160"})
+    assert result.exit_code == 2
+    assert "mask_is_ignored" in result.output
+
+
+# What is written
+
+
+def test_results_survive_their_file_and_the_page_shows_them(tmp_path: Path) -> None:
+    save(RUN, tmp_path / "new" / "results.json")
+    assert load(tmp_path / "new" / "results.json") == RUN
+    page = page_of(RUN)
+    assert "| `mask_is_ignored` | REG-FULL-2 | **REG-FULL-2** | 4 | 0.50 | - | 0.25 | - | - | 0.50 |" in page
+    assert "1 of 1 are noticed. First by: vectors 1. Noticed at all by: vectors 1, exhaustive 0, random 1" in page
+    assert "Kill: median 0.50 CPU s, at most 0.50." in page
+    assert "**checker** (1)" in page
+    assert "`stale_hash_is_not_seen`." in page
+
+
+def test_quick_cites_the_last_run(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setattr(control, "RECORD", tmp_path / "control.json")
+    assert last_control() is None
+    (tmp_path / "control.json").write_bytes(record_of(RUN))
+    cited = last_control()
+    assert cited is not None
+    assert (cited.planted, cited.caught, cited.missed, cited.median_seconds) == (1, 1, (), 0.5)
+    assert [(fault.mutant, fault.stage) for fault in cited.faults] == [("mask_is_ignored", "vectors")]
+    assert cited.source.endswith("of these files")
+
+    monkeypatch.setattr(control, "suite_digest", lambda: "another")
+    cited = last_control()
+    assert cited is not None
+    assert cited.source.endswith("of other files than these")
+
+
+def test_the_record_that_is_shipped_has_most_mutants_and_none_that_got_away() -> None:
+    shipped = last_control()
+    assert shipped is not None
+    assert shipped.missed == ()
+    assert shipped.planted >= 0.9 * len(planted())
+    assert shipped.median_seconds <= 3
+
+
+def test_what_got_away_is_in_the_record(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setattr(control, "RECORD", tmp_path / "control.json")
+    missed = Trials(seed=3, patience=0.5, trials=(KILLED, Trial(mutant="last_slot_is_left_out")))
+    (tmp_path / "control.json").write_bytes(record_of(missed))
+    cited = last_control()
+    assert cited is not None
+    assert (cited.planted, cited.caught, cited.missed) == (2, 1, ("last_slot_is_left_out",))
+
+
+# The control of a run
+
+
+def test_the_control_plants_every_kind_of_fault_and_says_how_fast_each_was_caught() -> None:
+    assert {mutant.fault for mutant in planted()} == set(FAULT_KINDS) - set(NOT_OF_THE_POOL) - {"F17"}
+    found = mutation_control(SAMPLE)
+    assert (found.planted, found.caught, found.missed) == (len(SAMPLE), len(SAMPLE), ())
+    assert [fault.mutant for fault in found.faults] == [mutant.name for mutant in SAMPLE]
+    assert 0 < found.median_seconds <= found.most_seconds
+
+
+def test_the_control_says_what_it_missed() -> None:
+    found = mutation_control([mutant_named("stale_hash_is_not_seen"), mutant_named("mask_is_ignored")])
+    assert (found.planted, found.caught, found.missed) == (2, 1, ("stale_hash_is_not_seen",))
