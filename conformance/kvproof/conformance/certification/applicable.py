@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from kvproof.conformance.backends.forms import unsayable
 from kvproof.conformance.backends.interface import OWN_HASHES, Capabilities, Level
 from kvproof.conformance.certification.levels import level_of
 from kvproof.conformance.certification.model import is_of_content, offered
@@ -35,4 +36,6 @@ def why_not(vector: Trace, capabilities: Capabilities) -> str:
     for operation in vector.operations:
         if name_of(operation) not in names and not is_of_content(operation, config):
             return f"operation {name_of(operation)} is not offered"
+        if form := unsayable(operation, capabilities):
+            return f"{form} cannot be asked"
     return ""
