@@ -71,9 +71,10 @@ def failures(
     tell: Callable[[int, int], None] = lambda done, of: None,
 ) -> list[Shown]:
     """One failure for each cause, shortest traces first; `vectors_of` counts how many vectors each clause had."""
-    groups: dict[Cause, Group] = {}
+    groups: dict[tuple[Cause, str], Group] = {}
     for finding in findings:
-        groups.setdefault(cause_of(finding.divergence), Group()).findings.append(finding)
+        cause = cause_of(finding.divergence), clause_of(finding.divergence)
+        groups.setdefault(cause, Group()).findings.append(finding)
     chosen = sorted(groups.values(), key=lambda group: len(group.shortest.divergence.operations))[:MOST_FAILURES]
     shown: dict[tuple[str, str, tuple[str, ...]], Shown] = {}
     for number, group in enumerate(chosen):

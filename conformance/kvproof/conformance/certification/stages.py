@@ -53,7 +53,7 @@ class Outcome:
         return len(self.divergences) >= MOST_DIVERGENCES
 
 
-MOST_DIVERGENCES = 20
+MOST_DIVERGENCES = 1000
 
 UNWATCHED = 4
 """Of so many walks one is compared by answers alone."""
