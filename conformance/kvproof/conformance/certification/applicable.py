@@ -5,8 +5,8 @@ from __future__ import annotations
 from kvproof.conformance.backends.forms import unsayable
 from kvproof.conformance.backends.interface import OWN_HASHES, Capabilities, Level
 from kvproof.conformance.certification.levels import level_of
-from kvproof.conformance.certification.modes import is_of_a_mode
 from kvproof.conformance.certification.model import is_of_content, offered
+from kvproof.conformance.certification.modes import is_of_a_mode
 from kvproof.conformance.certification.trace import Trace
 from kvproof.conformance.operations import name_of
 from kvproof.spec.vocabulary import CommitMode

@@ -112,7 +112,8 @@ def capabilities(levels: Sequence[Level], residency: Residency) -> Capabilities:
 class Pool:
     """A pool of vLLM with the requests of its caller.
 
-    `authors` has for each event that vLLM has queued the extra keys of the request that was registered then.
+    `author` has the extra keys of the request that is being registered, `authors` the same for each event that vLLM has
+    queued.
     """
 
     config: PoolConfig
@@ -121,6 +122,7 @@ class Pool:
     prefixes: Prefixes
     requests: dict[str, Any]
     extras: dict[str, tuple[Extra, ...]]
+    author: tuple[Extra, ...]
     authors: list[tuple[Extra, ...]]
 
 
@@ -143,7 +145,7 @@ class Adapter:
         """See `Backend`."""
         h = config.hash_block_size
         pool = BlockPool(config.num_blocks, True, h, enable_kv_cache_events=True)
-        self._of = Pool(config, pool, get_request_block_hasher(h, self._hash), Prefixes(h), {}, {}, [])
+        self._of = Pool(config, pool, get_request_block_hasher(h, self._hash), Prefixes(h), {}, {}, (), [])
 
     def run(self, operations: Sequence[Operation], observe: bool) -> list[Step]:
         """See `Backend`."""
@@ -154,10 +156,11 @@ class Adapter:
 
     def _step(self, operation: Operation, observe: bool) -> Step:
         answer = self._answer(operation)
-        self._note_author(operation)
+        self._note_author()
         return Step(answer, self._seen(), self._take_events()) if observe else Step(answer)
 
     def _answer(self, operation: Operation) -> Answer:
+        self._of.author = ()
         try:
             return Answer(self._apply(operation))
         except AdapterError:
@@ -226,6 +229,7 @@ class Adapter:
     def _register(self, operation: CacheFullBlocks | CachePartialBlock) -> None:
         pool, group = self._of.pool, operation.group
         request, size = self._request(operation.request), self._block_size(group)
+        self._of.author = self._of.extras[operation.request]
         if isinstance(operation, CacheFullBlocks):
             blocks = [self._block(block) for block in operation.blocks]
             mask = None if operation.mask is None else list(operation.mask)
@@ -264,11 +268,9 @@ class Adapter:
 
     # What is shown
 
-    def _note_author(self, operation: Operation) -> None:
+    def _note_author(self) -> None:
         of = self._of
-        registers = isinstance(operation, CacheFullBlocks | CachePartialBlock)
-        extras = of.extras.get(operation.request, ()) if registers else ()
-        of.authors += [extras] * (len(of.pool.kv_event_queue) - len(of.authors))
+        of.authors += [of.author] * (len(of.pool.kv_event_queue) - len(of.authors))
 
     def _take_events(self) -> tuple[WireEvent, ...]:
         of, authors = self._of, self._of.authors
@@ -279,11 +281,20 @@ class Adapter:
         pool = self._of.pool
         return Observation(
             num_free=pool.get_num_free_blocks(),
-            free_queue=tuple(block.block_id for block in pool.free_block_queue.get_all_free_blocks()),
+            free_queue=tuple(self._free_queue()),
             ref_cnt=tuple(block.ref_cnt for block in pool.blocks),
             keys=tuple(map(self._keys, pool.blocks)),
             index=tuple(self._index()),
         )
+
+    def _free_queue(self) -> list[int]:
+        """The blocks of the list, front first; one that runs in a circle ends a block too late."""
+        queue, found = self._of.pool.free_block_queue, list[int]()
+        block = queue.fake_free_list_head.next_free_block
+        while block is not None and block is not queue.fake_free_list_tail and len(found) <= len(self._of.pool.blocks):
+            found.append(block.block_id)
+            block = block.next_free_block
+        return found
 
     def _keys(self, block: Any) -> tuple[Entry, ...]:
         """The first key with the position that the block has for it, then the others."""
