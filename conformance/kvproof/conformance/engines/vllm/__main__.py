@@ -17,7 +17,7 @@ VARIABLE = "KVPROOF_VLLM"
 BUILT = "build/vllm/.venv/bin/python"
 """Where `make vllm` puts it, in a checkout."""
 
-MODES = {"per_copy": "Adapter", "logical": "Logical", "xxhash": "Xxhash", "refusals": "Refusals"}
+MODES = {"per_copy": "Adapter", "pool": "PoolAlone", "logical": "Logical", "xxhash": "Xxhash", "refusals": "Refusals"}
 """What the pool is judged by, see the classes of `adapter`."""
 
 USAGE = 2

@@ -19,6 +19,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from importlib.metadata import version
 from importlib.util import find_spec
+from math import floor
 from typing import Any, ClassVar
 
 import vllm
@@ -280,7 +281,7 @@ class Adapter:
     def _seen(self) -> Observation:
         pool = self._of.pool
         return Observation(
-            num_free=pool.get_num_free_blocks(),
+            num_free=floor(pool.get_num_free_blocks()),
             free_queue=tuple(self._free_queue()),
             ref_cnt=tuple(block.ref_cnt for block in pool.blocks),
             keys=tuple(map(self._keys, pool.blocks)),
@@ -313,6 +314,12 @@ class Adapter:
             blocks = tuple(holders) if isinstance(holders, dict) else (holders.block_id,)
             rows.append((get_group_id(key), get_block_hash(key).hex(), blocks))
         return [Holders(*row) for row in sorted(rows)]
+
+
+class PoolAlone(Adapter):
+    """The same pool, judged without its events: what differs in them ends a run, and hides what comes later."""
+
+    levels = (Level.POOL, Level.ORDER)
 
 
 class Logical(Adapter):
