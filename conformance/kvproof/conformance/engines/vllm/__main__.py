@@ -10,12 +10,13 @@ import os
 import sys
 from pathlib import Path
 
-import kvproof
-
 VARIABLE = "KVPROOF_VLLM"
 
 BUILT = "build/vllm/.venv/bin/python"
 """Where `make vllm` puts it, in a checkout."""
+
+CHECKOUT = Path(__file__).resolve().parents[5]
+"""The checkout that this file lies in, if it lies in one."""
 
 MODES = {"per_copy": "Adapter", "pool": "PoolAlone", "logical": "Logical", "xxhash": "Xxhash", "refusals": "Refusals"}
 """What the pool is judged by, see the classes of `adapter`."""
@@ -45,8 +46,8 @@ def environment() -> Path | None:
     """The Python of the environment that has vLLM, None if there is none."""
     if named := os.environ.get(VARIABLE):
         return Path(named).absolute()
-    built = (Path(root).parents[1] / BUILT for root in kvproof.__path__)
-    return next((python for python in built if python.exists()), None)
+    built = CHECKOUT / BUILT
+    return built if built.exists() else None
 
 
 def _variables() -> dict[str, str]:
@@ -54,7 +55,7 @@ def _variables() -> dict[str, str]:
 
     vLLM keeps keys in sets, so that without it a run could not be repeated; its seed of hashes is this number, too.
     """
-    roots = [str(Path(root).parent) for root in kvproof.__path__ if Path(root).parent.name != "site-packages"]
+    roots = [entry for entry in sys.path if Path(entry, "kvproof").is_dir() and Path(entry).name != "site-packages"]
     return {**os.environ, "PYTHONHASHSEED": "0", "PYTHONPATH": os.pathsep.join(roots), "VLLM_LOGGING_LEVEL": "ERROR"}
 
 

@@ -87,10 +87,11 @@ def identity() -> Identity:
 def capabilities(levels: Sequence[Level], residency: Residency) -> Capabilities:
     """What this vLLM can be asked; `levels` and `residency` say by what it is judged."""
     moves = ["move"] if hasattr(BlockPool, "move_block_hashes") else []
+    takes = ["take_events"] if Level.EVENTS in levels else []
     replaces = REPLACES in inspect.signature(BlockPool.cache_partial_block).parameters
     return Capabilities(
         levels=tuple(levels),
-        operations=("append", "contains", "hashes", "cache_partial_block", "evict", *moves, "take_events"),
+        operations=("append", "contains", "hashes", "cache_partial_block", "evict", *moves, *takes),
         observes=("num_free", "free_queue", "ref_cnt", "keys", "index"),
         residency=(residency,),
         holders=(HolderMode.CALLER,),
@@ -319,7 +320,7 @@ class Adapter:
 class PoolAlone(Adapter):
     """The same pool, judged without its events: what differs in them ends a run, and hides what comes later."""
 
-    levels = (Level.POOL, Level.ORDER)
+    levels: ClassVar[tuple[Level, ...]] = (Level.POOL, Level.ORDER)
 
 
 class Logical(Adapter):
@@ -334,7 +335,7 @@ class Xxhash(Adapter):
     hash_name = "xxhash"
 
 
-class Refusals(Adapter):
-    """The same pool, asked for what is illegal too."""
+class Refusals(PoolAlone):
+    """The same, asked for what is illegal too; an event of a token that is no number could not be told."""
 
-    levels = (*Adapter.levels, Level.ROBUSTNESS)
+    levels = (*PoolAlone.levels, Level.ROBUSTNESS)
