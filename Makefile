@@ -36,6 +36,26 @@ certify: setup ## Certify the reference on vectors, tiny pools, real traces and 
 	@rm -rf $(CERTIFICATE)
 	@$(BIN)/kvproof certify reference --out $(CERTIFICATE)
 
+# vLLM's block pool, in an environment of its own; another release by VLLM=0.24.0.
+VLLM := 0.33.0
+VLLM_FOLDER := build/vllm$(if $(filter-out 0.33.0,$(VLLM)),-$(VLLM))
+VLLM_KNOWN := conformance/kvproof/conformance/engines/vllm/known/$(VLLM)
+
+.PHONY: vllm
+vllm: ## Make an environment with vLLM in build/vllm, for its block pool (VLLM=0.24.0: another release)
+	@$(PYTHON) tools/vllm_environment.py $(VLLM)
+
+.PHONY: certify-vllm
+certify-vllm: setup vllm certify-vllm-pool certify-vllm-per_copy certify-vllm-logical ## Certify vLLM's block pool; the reports are in build/vllm
+
+# Known divergences end with 0, what is new with 1; a release without a list of them is only shown.
+certify-vllm-%: setup vllm
+	@rm -rf $(VLLM_FOLDER)/$*
+	@known=$(VLLM_KNOWN)/$*.toml; test -f $$known || { unlisted=1; known=; }; \
+	PATH="$(CURDIR)/$(BIN):$$PATH" KVPROOF_VLLM=$(CURDIR)/$(VLLM_FOLDER)/.venv/bin/python \
+	$(BIN)/kvproof certify "exec:python -m kvproof.conformance.engines.vllm $*" --out $(VLLM_FOLDER)/$* $${known:+--known $$known}; \
+	code=$$?; test $$code -eq 0 || test "$$unlisted$$code" = 11
+
 .PHONY: lint
 lint: setup ## Check style (ruff) and types (mypy)
 	@echo "== ruff"

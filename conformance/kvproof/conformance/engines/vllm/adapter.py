@@ -159,7 +159,9 @@ class Adapter:
     def _step(self, operation: Operation, observe: bool) -> Step:
         answer = self._answer(operation)
         self._note_author()
-        return Step(answer, self._seen(), self._take_events()) if observe else Step(answer)
+        if not observe:
+            return Step(answer)
+        return Step(answer, self._seen(), self._take_events() if Level.EVENTS in self.levels else None)
 
     def _answer(self, operation: Operation) -> Answer:
         self._of.author = ()
