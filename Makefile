@@ -56,6 +56,11 @@ certify-vllm-%: setup vllm
 	$(BIN)/kvproof certify "exec:python -m kvproof.conformance.engines.vllm $*" --out $(VLLM_FOLDER)/$* $${known:+--known $$known}; \
 	code=$$?; test $$code -eq 0 || test "$$unlisted$$code" = 11
 
+.PHONY: evidence-vllm
+evidence-vllm: certify-vllm ## The same, and put its reports into the documentation
+	@mkdir -p docs/evidence/vllm
+	@for mode in pool per_copy logical; do cp build/vllm/$$mode/report.html docs/evidence/vllm/$$mode.html; done
+
 .PHONY: lint
 lint: setup ## Check style (ruff) and types (mypy)
 	@echo "== ruff"
