@@ -17,7 +17,6 @@ import inspect
 import os
 from collections.abc import Sequence
 from dataclasses import dataclass
-from importlib.metadata import version
 from importlib.util import find_spec
 from math import floor
 from typing import Any, ClassVar
@@ -79,7 +78,7 @@ def identity() -> Identity:
         vllm.__version__,
         "Python",
         "https://github.com/vllm-project/vllm",
-        f"kvproof {version('kvproof')}" if find_spec("kvproof.conformance.cli") is None else "kvproof",
+        "kvproof",
         (*files, "kvproof.conformance.engines.vllm"),
     )
 
