@@ -173,6 +173,8 @@ class Adapter:
 
     def _apply(self, operation: Operation) -> object:
         pool = self._of.pool
+        if getattr(operation, "holder", None) is not None:
+            raise InvalidArgument("vLLM knows no holders, so that none can be named")
         match operation:
             case AddRequest() | Append() | Hashes():
                 return self._of_a_request(operation)
