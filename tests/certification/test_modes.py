@@ -8,11 +8,14 @@ import pytest
 from kvproof.conformance.backends.claims import check_claims
 from kvproof.conformance.backends.forms import FORMS, unsayable
 from kvproof.conformance.backends.interface import AdapterError
-from kvproof.conformance.backends.reference import CAPABILITIES
+from kvproof.conformance.backends.reference import CAPABILITIES, IDENTITY
+from kvproof.conformance.certification.account import run_of
 from kvproof.conformance.certification.applicable import why_not
+from kvproof.conformance.certification.examine import Examination
 from kvproof.conformance.certification.lockstep import Lockstep
 from kvproof.conformance.certification.model import Model
 from kvproof.conformance.certification.modes import OF_A_MODE, in_modes_of, is_of_a_mode
+from kvproof.conformance.certification.profiles import QUICK
 from kvproof.conformance.mutation.catalogue import MUTANTS
 from kvproof.conformance.mutation.twin import mutated_reference
 from kvproof.conformance.operations import (
@@ -77,6 +80,14 @@ def test_what_a_backend_has_no_words_for_is_not_asked() -> None:
     assert (unsayable(embedding, wordless), unsayable(salt, wordless)) == ("extra_keys.embedding", "")
     left_out = {why_not(vector, wordless) for vector in vectors()} - {why_not(v, CAPABILITIES) for v in vectors()}
     assert left_out == {"extra_keys.embedding cannot be asked"}
+
+
+def test_the_certificate_says_what_was_not_asked() -> None:
+    wordless = msgspec.structs.replace(CAPABILITIES, without=("extra_keys.embedding", "cache_full_blocks.replace"))
+    for capabilities, said in ((wordless, True), (CAPABILITIES, False)):
+        run = run_of(Examination(IDENTITY, capabilities), "reference", QUICK, 1, ())
+        sentence = "The backend was not asked for: extra_keys.embedding, cache_full_blocks.replace."
+        assert (sentence in run.honesty) is said
 
 
 def test_a_form_that_does_not_exist_cannot_be_meant() -> None:
