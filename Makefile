@@ -48,16 +48,14 @@ vllm: ## Make an environment with vLLM in build/vllm, for its block pool (VLLM=0
 .PHONY: certify-vllm
 certify-vllm: setup vllm certify-vllm-pool certify-vllm-per_copy certify-vllm-logical ## Certify vLLM's block pool; the reports are in build/vllm
 
-# Known divergences end with 0, what is new with 1; a release without a list of them is only shown.
+# That it diverges (1) is a result; anything else ends it. What is known is listed in $(VLLM_KNOWN).
 certify-vllm-%: setup vllm
 	@rm -rf $(VLLM_FOLDER)/$*
-	@known=$(VLLM_KNOWN)/$*.toml; test -f $$known || { unlisted=1; known=; }; \
-	PATH="$(CURDIR)/$(BIN):$$PATH" KVPROOF_VLLM=$(CURDIR)/$(VLLM_FOLDER)/.venv/bin/python \
-	$(BIN)/kvproof certify "exec:python -m kvproof.conformance.engines.vllm $*" --out $(VLLM_FOLDER)/$* $${known:+--known $$known}; \
-	code=$$?; test $$code -eq 0 || test "$$unlisted$$code" = 11
+	@PATH="$(CURDIR)/$(BIN):$$PATH" KVPROOF_VLLM=$(CURDIR)/$(VLLM_FOLDER)/.venv/bin/python \
+	$(BIN)/kvproof certify "exec:python -m kvproof.conformance.engines.vllm $*" --out $(VLLM_FOLDER)/$*; test $$? -le 1
 
 .PHONY: evidence-vllm
-evidence-vllm: certify-vllm ## The same, and put its reports into the documentation
+evidence-vllm: certify-vllm ## The same, and put the reports into the documentation
 	@mkdir -p docs/evidence/vllm
 	@for mode in pool per_copy logical; do cp build/vllm/$$mode/report.html docs/evidence/vllm/$$mode.html; done
 
