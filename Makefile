@@ -36,6 +36,29 @@ certify: setup ## Certify the reference on vectors, tiny pools, real traces and 
 	@rm -rf $(CERTIFICATE)
 	@$(BIN)/kvproof certify reference --out $(CERTIFICATE)
 
+# vLLM's block pool, in an environment of its own; another release by VLLM=0.24.0.
+VLLM := 0.33.0
+VLLM_FOLDER := build/vllm$(if $(filter-out 0.33.0,$(VLLM)),-$(VLLM))
+VLLM_KNOWN := conformance/kvproof/conformance/engines/vllm/known/$(VLLM)
+
+.PHONY: vllm
+vllm: ## Make an environment with vLLM in build/vllm, for its block pool (VLLM=0.24.0: another release)
+	@$(PYTHON) tools/vllm_environment.py $(VLLM)
+
+.PHONY: certify-vllm
+certify-vllm: setup vllm certify-vllm-pool certify-vllm-per_copy certify-vllm-logical ## Certify vLLM's block pool; the reports are in build/vllm
+
+# That it diverges (1) is a result; anything else ends it. What is known is listed in $(VLLM_KNOWN).
+certify-vllm-%: setup vllm
+	@rm -rf $(VLLM_FOLDER)/$*
+	@PATH="$(CURDIR)/$(BIN):$$PATH" KVPROOF_VLLM=$(CURDIR)/$(VLLM_FOLDER)/.venv/bin/python \
+	$(BIN)/kvproof certify "exec:python -m kvproof.conformance.engines.vllm $*" --out $(VLLM_FOLDER)/$*; test $$? -le 1
+
+.PHONY: evidence-vllm
+evidence-vllm: certify-vllm ## The same, and put the reports into the documentation
+	@mkdir -p docs/evidence/vllm
+	@for mode in pool per_copy logical; do cp build/vllm/$$mode/report.html docs/evidence/vllm/$$mode.html; done
+
 .PHONY: lint
 lint: setup ## Check style (ruff) and types (mypy)
 	@echo "== ruff"

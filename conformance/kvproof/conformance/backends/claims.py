@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from kvproof.conformance.backends.forms import FORMS
 from kvproof.conformance.backends.interface import NOT_TESTED_YET, OWN_HASHES, AdapterError, Capabilities, Level
 from kvproof.conformance.backends.wire import PARTS
 from kvproof.conformance.operations import names_of_operations
@@ -33,6 +34,7 @@ def _problems(claimed: Capabilities) -> Iterator[str]:
         ("operation", claimed.operations, names_of_operations()),
         ("part of an observation", claimed.observes, PARTS),
         ("hash contract", claimed.hashes, KNOWN_HASHES),
+        ("form of an operation", claimed.without, FORMS),
     ):
         for name in names:
             if name not in known:

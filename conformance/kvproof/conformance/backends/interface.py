@@ -57,7 +57,8 @@ class Capabilities(Wire, frozen=True):
     """What a backend claims, and how it fills what the specification leaves open. Everything claimed is tested.
 
     `operations` are those beyond `EVERY_POOL`, `observes` the parts of `Observation` that it shows. The modes list what
-    it can be configured with. `hashes` are the contracts that it follows, or `OWN_HASHES`.
+    it can be configured with. `hashes` are the contracts that it follows, or `OWN_HASHES`. `without` are the forms of
+    its operations that it has no words for, see `forms`.
     """
 
     levels: tuple[Level, ...]
@@ -69,6 +70,7 @@ class Capabilities(Wire, frozen=True):
     group_kinds: tuple[GroupKind, ...] = (GroupKind.FULL_ATTENTION,)
     hashes: tuple[str, ...] = (OWN_HASHES,)
     most_groups: int = 1
+    without: tuple[str, ...] = ()
 
 
 class AdapterError(Exception):

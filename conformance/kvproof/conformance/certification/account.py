@@ -65,7 +65,7 @@ def run_of(
         mutation=control,
         known=None if known is None else tuple(known),
         unfinished="; ".join(f"stage {row.name}: {row.reason}" for row in done.stages if _broke_off(row)),
-        honesty=(*HONESTY, *_not_shown(done.capabilities)),
+        honesty=(*HONESTY, *_not_shown(done.capabilities), *_not_asked(done.capabilities)),
         crash=done.crash,
         failures=tuple(
             failure_of(
@@ -118,3 +118,7 @@ def _exercised(clause: str, done: Examination) -> dict[str, int]:
 def _not_shown(capabilities: Capabilities) -> list[str]:
     missing = [part for part in PARTS if part not in capabilities.observes]
     return [f"The backend does not show: {', '.join(missing)}."] if missing else []
+
+
+def _not_asked(capabilities: Capabilities) -> list[str]:
+    return [f"The backend was not asked for: {', '.join(capabilities.without)}."] if capabilities.without else []

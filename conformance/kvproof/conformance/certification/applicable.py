@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from kvproof.conformance.backends.forms import unsayable
 from kvproof.conformance.backends.interface import OWN_HASHES, Capabilities, Level
 from kvproof.conformance.certification.levels import level_of
 from kvproof.conformance.certification.model import is_of_content, offered
+from kvproof.conformance.certification.modes import is_of_a_mode
 from kvproof.conformance.certification.trace import Trace
 from kvproof.conformance.operations import name_of
 from kvproof.spec.vocabulary import CommitMode
@@ -17,10 +19,8 @@ def why_not(vector: Trace, capabilities: Capabilities) -> str:
         config.commit is CommitMode.STEPS and Level.STEPS not in capabilities.levels
     ):
         return f"commit={config.commit.value} is not claimed"
-    if config.residency not in capabilities.residency:
-        return f"residency={config.residency.value} is not claimed"
-    if config.holders not in capabilities.holders:
-        return f"holders={config.holders.value} is not claimed"
+    if mode := is_of_a_mode(vector.header.clauses, capabilities):
+        return f"it is about {mode}, which is not claimed"
     if missing := {group.kind for group in config.groups} - set(capabilities.group_kinds):
         return f"groups of kind {', '.join(sorted(kind.value for kind in missing))} are not claimed"
     if len(config.groups) > capabilities.most_groups:
@@ -35,4 +35,6 @@ def why_not(vector: Trace, capabilities: Capabilities) -> str:
     for operation in vector.operations:
         if name_of(operation) not in names and not is_of_content(operation, config):
             return f"operation {name_of(operation)} is not offered"
+        if form := unsayable(operation, capabilities):
+            return f"{form} cannot be asked"
     return ""

@@ -12,6 +12,7 @@ from kvproof.conformance.certification.applicable import why_not
 from kvproof.conformance.certification.crash import Reopen, crash_of
 from kvproof.conformance.certification.findings import Finding, Shown, failures
 from kvproof.conformance.certification.lockstep import AdapterCrash, Lockstep
+from kvproof.conformance.certification.modes import in_modes_of
 from kvproof.conformance.certification.profiles import Profile
 from kvproof.conformance.certification.result import Crash, StageRow, Status
 from kvproof.conformance.certification.smoke import smoke
@@ -167,7 +168,8 @@ class _Examiner:
         blocks, operations = counted(played.config.num_blocks, "blocks"), counted(played.operations, "operations")
         self._tell(f"traces: {played.workload}, {blocks}, {operations}")
 
-    def _run_vector(self, vector: Trace, done: Outcome) -> None:
+    def _run_vector(self, recorded: Trace, done: Outcome) -> None:
+        vector = in_modes_of(recorded, self._done.capabilities)
         lockstep = Lockstep(self._backend, self._done.capabilities, vector.header.config, watch=not is_draining(vector))
         lockstep.replay(vector.operations, reads=True)
         done.add(lockstep)

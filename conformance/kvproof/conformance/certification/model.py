@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 
 from msgspec import structs
 
+from kvproof.conformance.backends.forms import unsayable
 from kvproof.conformance.backends.interface import EVERY_POOL, Capabilities, Level
 from kvproof.conformance.backends.views import view, view_of_event, view_of_result
 from kvproof.conformance.backends.wire import Answer, Observation, WireEvent
@@ -90,7 +91,7 @@ class Model:
         self.world = world_of(config)
         self.shows_all = config.num_blocks <= MOST_OBSERVED
         self._parts: Collection[str] = capabilities.observes if watches else ()
-        self._offered = offered(capabilities)
+        self._capabilities, self._offered = capabilities, offered(capabilities)
         self.met: Counter[str] = Counter()
         """The situations that the run has met, see `marks`; in a large pool nobody looks for them."""
         self.refuses = Level.ROBUSTNESS in capabilities.levels
@@ -103,8 +104,8 @@ class Model:
         """Whether the backend is asked to show its state after every operation, and its events with it."""
 
     def is_offered(self, operation: Operation) -> bool:
-        """Whether the backend has the operation."""
-        return name_of(operation) in self._offered
+        """Whether the backend has the operation, in the form that it is asked in."""
+        return name_of(operation) in self._offered and not unsayable(operation, self._capabilities)
 
     def is_run(self, operation: Operation) -> bool:
         """Whether the backend has the operation, or the reference may run it alone."""

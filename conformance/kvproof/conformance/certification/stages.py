@@ -58,7 +58,7 @@ class Outcome:
         self.divergences.append(divergence)
 
 
-MOST_DIVERGENCES = 20
+MOST_DIVERGENCES = 1000
 
 
 def is_enough(done: Outcome) -> bool:
