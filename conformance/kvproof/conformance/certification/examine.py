@@ -179,7 +179,7 @@ class _Examiner:
     def _note(self, outcome: Outcome, seconds: float) -> None:
         done, name = self._done, outcome.name
         if not outcome.pools:
-            done.stages.append(StageRow(name, Status.DISABLED, reason=IDLE[name]))
+            done.stages.append(StageRow(name, Status.DISABLED, reason=IDLE.get(name, "the profile asks for none")))
             return
         counts = {"pools": outcome.pools, "operations": outcome.operations.total(), "refusals": outcome.refusals}
         status = Status.FAIL if outcome.divergences else Status.PASS
