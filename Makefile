@@ -39,7 +39,6 @@ certify: setup ## Certify the reference on vectors, tiny pools, real traces and 
 # vLLM's block pool, in an environment of its own; another release by VLLM=0.24.0.
 VLLM := 0.33.0
 VLLM_FOLDER := build/vllm$(if $(filter-out 0.33.0,$(VLLM)),-$(VLLM))
-VLLM_KNOWN := conformance/kvproof/conformance/engines/vllm/known/$(VLLM)
 
 .PHONY: vllm
 vllm: ## Make an environment with vLLM in build/vllm, for its block pool (VLLM=0.24.0: another release)
@@ -48,7 +47,7 @@ vllm: ## Make an environment with vLLM in build/vllm, for its block pool (VLLM=0
 .PHONY: certify-vllm
 certify-vllm: setup vllm certify-vllm-pool certify-vllm-per_copy certify-vllm-logical ## Certify vLLM's block pool; the reports are in build/vllm
 
-# That it diverges (1) is a result; anything else ends it. What is known is listed in $(VLLM_KNOWN).
+# That it diverges (1) is a result; anything else ends it.
 certify-vllm-%: setup vllm
 	@rm -rf $(VLLM_FOLDER)/$*
 	@PATH="$(CURDIR)/$(BIN):$$PATH" KVPROOF_VLLM=$(CURDIR)/$(VLLM_FOLDER)/.venv/bin/python \
