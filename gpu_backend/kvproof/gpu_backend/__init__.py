@@ -17,5 +17,6 @@ from kvproof.gpu_backend.hashing import PrefixHasher
 from kvproof.gpu_backend.observation import PoolState
 from kvproof.gpu_backend.pool import BlockPool, Hit
 from kvproof.gpu_backend.request import Request
+from kvproof.gpu_backend.saving import CorruptedState
 
-__all__ = ["BlockPool", "Hit", "PoolState", "PrefixHasher", "Request"]
+__all__ = ["BlockPool", "CorruptedState", "Hit", "PoolState", "PrefixHasher", "Request"]

@@ -33,6 +33,7 @@ class Views(NamedTuple):
 
     header: torch.Tensor
     """64-bit numbers; `HEADER` says what stands where."""
+    groups: torch.Tensor
     blocks: torch.Tensor
     """A row for each block; the columns are `BLOCK_FIELDS`, as many of them as the pool's modes need."""
     ring: torch.Tensor
@@ -59,6 +60,7 @@ def views_of(arena: torch.Tensor) -> Views:
 
     return Views(
         header,
+        region("groups", 4),
         region("blocks", int(header[HEADER["words_of_block"]])),
         region("ring", 1)[:, 0],
         region("buckets", 1)[:, 0],

@@ -9,17 +9,18 @@ from __future__ import annotations
 import os
 import struct
 from collections.abc import Sequence
-from typing import NamedTuple
+from typing import NamedTuple, Self
 
 import torch
 
-from kvproof.gpu_backend import _core
-from kvproof.gpu_backend.arena import REGIONS, Views, new_arena, views_of
+from kvproof.gpu_backend import _core, saving
+from kvproof.gpu_backend.arena import HEADER, REGIONS, Views, new_arena, views_of
 from kvproof.gpu_backend.checks import check_config
 from kvproof.gpu_backend.hashing import PrefixHasher
 from kvproof.gpu_backend.observation import PoolState, observe
 from kvproof.gpu_backend.refusals import concurrent, out_of_range, refusal, shown, wrong_type
 from kvproof.gpu_backend.request import Request
+from kvproof.gpu_backend.saving import CorruptedState, SavedState
 from kvproof.spec.errors import InvalidArgument, OutOfRange
 from kvproof.spec.events import Cleared, Event, PrefixHash, Removed, Stored
 from kvproof.spec.vocabulary import (
@@ -75,13 +76,40 @@ class BlockPool(_core.PoolBase):
             raise InvalidArgument(f"device is {shown(device)}; this backend runs on 'cpu'")
         if not isinstance(events, bool):
             raise InvalidArgument(f"events must be True or False, not {shown(events)}")
-        self.hasher = PrefixHasher.of(config)
-        self._tells_events = events
-        groups = tuple([(KINDS[group.kind], group.block_size) for group in config.groups])
-        rows = self._first_rows()
-        self.arena: torch.Tensor = new_arena(self._plan(rows))
-        seed = struct.unpack("QQ", os.urandom(16))
-        self._open(self.arena.numpy(), self._settings, groups, rows, seed, self.hasher.seed_digest)
+        self._begin(PrefixHasher.of(config), events, None)
+
+    @classmethod
+    def restore(cls, saved: bytes) -> Self:
+        """The pool that was saved, in the state that it had then. Raises `CorruptedState` if that is not what it is."""
+        state = saving.read(saved)
+        pool = cls.__new__(cls)
+        pool.config = check_config(state.config)
+        pool._begin(state.hasher, state.tells_events, state.rows)
+        fixed = pool._fixed_part()
+        if len(state.arena) != pool.arena.nbytes:
+            raise CorruptedState(f"its arena has {len(state.arena):,} bytes, not {pool.arena.nbytes:,}")
+        pool.arena.copy_(torch.frombuffer(bytearray(state.arena), dtype=torch.int32))
+        if pool._fixed_part() != fixed:
+            raise CorruptedState("its arena is that of a pool with another configuration")
+        if problem := pool._put_behind(state.names, state.texts, state.told):
+            raise CorruptedState(problem)
+        return pool
+
+    def save(self) -> bytes:
+        """The whole state as bytes, for `restore`; it changes nothing.
+
+        Whoever has them can compute the pool's hashes: with `xxh3_128` they are a secret like the seed.
+        """
+        names, texts, told = self._behind()
+        arena = self.arena.numpy().tobytes()
+        return saving.write(
+            SavedState(self.config, self._tells_events, self.hasher, self._rows(), arena, names, texts, told)
+        )
+
+    def check(self) -> None:
+        """Raise `CorruptedState` if the arena breaks an invariant. It takes time in proportion to the pool."""
+        if problem := self._problem():
+            raise CorruptedState(problem)
 
     def request(self, request_id: str, tokens: Sequence[int], extra_keys: Sequence[ExtraKey] = ()) -> Request:
         """A request that is hashed by this pool's contract."""
@@ -102,6 +130,20 @@ class BlockPool(_core.PoolBase):
     def views(self) -> Views:
         """Named views of the arena as it is now; when it grows it moves, and they go on to show the old one."""
         return views_of(self.arena)
+
+    def _begin(self, hasher: PrefixHasher, events: bool, rows: tuple[int, ...] | None) -> None:
+        """Make the arena of a new pool, with so many rows in its regions."""
+        self.hasher, self._tells_events = hasher, events
+        groups = tuple([(KINDS[group.kind], group.block_size) for group in self.config.groups])
+        rows = self._first_rows() if rows is None else rows
+        self.arena: torch.Tensor = new_arena(self._plan(rows))
+        seed = struct.unpack("QQ", os.urandom(16))
+        self._open(self.arena.numpy(), self._settings, groups, rows, seed, hasher.seed_digest)
+
+    def _fixed_part(self) -> tuple[list[int], list[int]]:
+        """What an arena never changes: the numbers of its header before the seed of the buckets, and the groups."""
+        views = self.views()
+        return views.header[: HEADER["seed_0"]].tolist(), views.groups.reshape(-1).tolist()
 
     @property
     def _settings(self) -> tuple[int, ...]:

@@ -1,4 +1,5 @@
 // The extension module `kvproof.gpu_backend._core`: the core for the host, entered without a detour.
+#include "check.h"
 #include "py_operations.h"
 
 namespace kvproof {
@@ -114,6 +115,133 @@ PyObject* pool_adopt(PyObject* self, PyObject* args) {
   Py_RETURN_NONE;
 }
 
+/// What is wrong with a pool's arena, null if nothing is.
+const char* problem_of(const PoolObject& pool) {
+  if (!is_arena(arena_of(pool), pool.arena.len / 4) || header_of(pool).digest_words != pool.digest_words)
+    return "its header describes no arena";
+  return pool.digest_words == 4 ? ArenaCheck<4>(arena_of(pool)).problem() : ArenaCheck<8>(arena_of(pool)).problem();
+}
+
+/// pool._problem() -> what is wrong with the state, None if nothing is
+PyObject* pool_problem(PyObject* self, PyObject*) {
+  const Entered entered(self, "check");
+  if (!entered) return nullptr;
+  const char* const found = problem_of(pool_of(self));
+  return found == nullptr ? Py_NewRef(Py_None) : PyUnicode_FromString(found);
+}
+
+/// pool._behind() -> (names by row, texts by number, events that the ring had no room for)
+PyObject* pool_behind(PyObject* self, PyObject*) {
+  const Entered entered(self, "save");
+  if (!entered) return nullptr;
+  PoolObject& pool = pool_of(self);
+  PyObject* const texts = PyList_New(static_cast<Py_ssize_t>(pool.num_texts));
+  for (int64_t i = 0; texts != nullptr && i < pool.num_texts; i++) {
+    PyObject* const text = i == 0 ? nullptr : reinterpret_cast<PyObject*>(pool.texts.data[i]);
+    PyList_SET_ITEM(texts, static_cast<Py_ssize_t>(i), Py_NewRef(text == nullptr ? Py_None : text));
+  }
+  const char* const told = pool.num_told > 0 ? reinterpret_cast<const char*>(pool.told.data) : "";
+  return Py_BuildValue("(NNy#)", PySequence_List(pool.names), texts, told,
+                       static_cast<Py_ssize_t>(4 * pool.num_told * words_of_event(pool)));
+}
+
+/// Whether an event names a text that is there, and hashes that it has.
+bool is_event(const PoolObject& pool, const int32_t* words) {
+  const Header& h = header_of(pool);
+  if (words[0] == kRemoved || words[0] == kCleared) return true;
+  if (words[0] != kStored || words[1] < 0 || words[1] >= h.num_groups) return false;
+  const int32_t *run = words + 2, number = run[0];
+  if (number < 1 || number >= pool.num_texts || pool.texts.data[number] == nullptr || run[1] < 1 || run[2] < 1)
+    return false;
+  const int64_t size = rows_of<Group>(h, kGroups)[words[1]].block_size;
+  const int64_t hashed = pool.chains.data[number]->count * h.hash_block_size;
+  return run[3] >= 0 && run[3] < run[1] && size <= INT32_MAX && run[1] + (run[2] - 1) * size <= hashed;
+}
+
+/// Whether all names and texts that the arena speaks of are there.
+bool is_complete(const PoolObject& pool) {
+  const Header& h = header_of(pool);
+  if (PyList_GET_SIZE(pool.names) < 1 || (h.is_named && PyList_GET_SIZE(pool.names) > h.rows[kHolders])) return false;
+  const auto is_named = [&](int32_t holder) {
+    const int32_t row = row_of_holder(holder);
+    return holder == kNobody || (row < PyList_GET_SIZE(pool.names) && PyList_GET_ITEM(pool.names, row) != Py_None &&
+                                 begins_with(PyList_GET_ITEM(pool.names, row), kCopyPrefix) == is_copy(holder));
+  };
+  const int32_t* const blocks = rows_of<int32_t>(h, kBlocks);
+  for (int64_t id = 0; h.is_named && id < h.num_blocks; id++) {
+    const Block& block = *reinterpret_cast<const Block*>(blocks + id * h.words_of_block);
+    if (!is_named(block.writer)) return false;
+    for (int32_t row = block.readers; row != kNone;) {
+      const int32_t* const reader = rows_of<int32_t>(h, kReaders) + row * words_of_row(h, kReaders);
+      if (!is_named(reader[0])) return false;
+      row = reader[1];
+    }
+  }
+  for (int64_t i = 0; i < h.num_pendings; i++) {
+    const Pending& pending = rows_of<Pending>(h, kPendings)[i];
+    if (!is_named(pending.owner)) return false;
+    if (!h.tells_events || pending.owner == kNobody) continue;
+    if (pending.text < 1 || pending.text >= pool.num_texts || pool.texts.data[pending.text] == nullptr ||
+        pending.position > pool.chains.data[pending.text]->count * h.hash_block_size)
+      return false;
+  }
+  for (int64_t i = 0; i < h.num_admissions; i++)
+    if (!is_named(rows_of<Admission>(h, kAdmissions)[i].request)) return false;
+  for (int64_t i = 0; i < h.num_dependencies; i++)
+    if (!is_named(rows_of<Dependency>(h, kDependencies)[i].reader) ||
+        !is_named(rows_of<Dependency>(h, kDependencies)[i].writer))
+      return false;
+  const int64_t words = words_of_event(pool);
+  for (int64_t i = 0; i < pool.num_told; i++)
+    if (!is_event(pool, pool.told.data + i * words)) return false;
+  for (int64_t i = 0; i < h.num_events; i++)
+    if (!is_event(pool, rows_of<int32_t>(h, kEvents) + (h.first_event + i) % h.rows[kEvents] * words)) return false;
+  return true;
+}
+
+/// pool._put_behind(names, texts, told): the other way round, for an arena that was copied into the pool's memory.
+/// Returns what is wrong with the state, None if nothing is.
+PyObject* pool_put_behind(PyObject* self, PyObject* args) {
+  PyObject *names, *texts;
+  const char* told;
+  Py_ssize_t told_bytes;
+  if (!PyArg_ParseTuple(args, "O!O!y#", &PyList_Type, &names, &PyList_Type, &texts, &told, &told_bytes)) return nullptr;
+  const Entered entered(self, "restore");
+  if (!entered) return nullptr;
+  PoolObject& pool = pool_of(self);
+  if (const char* const found = problem_of(pool)) return PyUnicode_FromString(found);
+  const int64_t words = words_of_event(pool), count = PyList_GET_SIZE(texts);
+  if (told_bytes % (4 * words) != 0 || count < 1) return PyUnicode_FromString("its events or texts were cut");
+  if (!pool.told.reserve(told_bytes / 4) || !pool.texts.reserve(count) || !pool.chains.reserve(count) ||
+      !pool.free_texts.reserve(count) || !pool.free_rows.reserve(PyList_GET_SIZE(names)))
+    return nullptr;
+  memcpy(pool.told.data, told, static_cast<size_t>(told_bytes));
+  pool.num_told = told_bytes / 4 / words;
+  for (int64_t i = 1; i < count; i++) {
+    PyObject* const text = PyList_GET_ITEM(texts, i);
+    const bool is_there = Py_TYPE(text) == text_type();
+    pool.texts.data[i] = is_there ? reinterpret_cast<Text*>(Py_NewRef(text)) : nullptr;
+    pool.chains.data[i] = is_there ? &pool.texts.data[i]->chain : nullptr;
+    if (!is_there) pool.free_texts.data[pool.num_free_texts++] = static_cast<int32_t>(i);
+    pool.num_texts = i + 1;
+  }
+  for (Py_ssize_t row = 1; row < PyList_GET_SIZE(names); row++) {
+    PyObject* const name = PyList_GET_ITEM(names, row);
+    if (PyList_Append(pool.names, name) != 0) return nullptr;
+    if (!is_name(name)) {
+      pool.free_rows.data[pool.num_free_rows++] = static_cast<int32_t>(row);
+      continue;
+    }
+    PyObject* const id = PyLong_FromSsize_t(2 * row + begins_with(name, kCopyPrefix));
+    const bool stored = id != nullptr && PyDict_SetItem(pool.ids, name, id) == 0;
+    Py_XDECREF(id);
+    if (!stored) return nullptr;
+  }
+  if (PyDict_GET_SIZE(pool.ids) + pool.num_free_rows + 1 != PyList_GET_SIZE(names) || !is_complete(pool))
+    return PyUnicode_FromString("a name or a text is missing");
+  Py_RETURN_NONE;
+}
+
 /// pool._rows() -> how many rows each region has
 PyObject* pool_rows(PyObject* self, PyObject*) {
   PyObject* const rows = PyTuple_New(kRegions);
@@ -210,6 +338,9 @@ PyMethodDef kPoolMethods[] = {
     {"_adopt", pool_adopt, METH_VARARGS, nullptr},
     {"_rows", pool_rows, METH_NOARGS, nullptr},
     {"_events", pool_events, METH_O, nullptr},
+    {"_problem", pool_problem, METH_NOARGS, nullptr},
+    {"_behind", pool_behind, METH_NOARGS, nullptr},
+    {"_put_behind", pool_put_behind, METH_VARARGS, nullptr},
     {nullptr, nullptr, 0, nullptr}};
 
 PyGetSetDef kPoolProperties[] = {

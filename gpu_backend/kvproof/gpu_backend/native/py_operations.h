@@ -264,7 +264,7 @@ inline PyObject* pool_cache_full_blocks(KV_SIGNATURE) {
     const bool is_left_out = mask != nullptr && mask[i - first] == Py_False;
     words.put(is_left_out ? kNullBlock : static_cast<int32_t>(PyLong_AsLong(ids[i])));
   }
-  return done(run_program(self, words.count(), words.count(), call));
+  return done(run_program(self, words.count(), 0, call));
 }
 
 inline PyObject* pool_cache_partial_block(KV_SIGNATURE) {
@@ -369,7 +369,7 @@ inline PyObject* pool_commit(KV_SIGNATURE) {
   if (!as_word("step", arg[0], &step) || !reserve_words(pool, 0, 0, 0)) return nullptr;
   Words words(pool);
   words.put(kOpCommit).put(step);
-  return done(run_program(self, words.count(), header_of(pool).num_pendings, call));
+  return done(run_program(self, words.count(), 0, call));
 }
 
 inline PyObject* pool_attach(KV_SIGNATURE) {

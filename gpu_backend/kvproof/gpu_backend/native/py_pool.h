@@ -293,7 +293,7 @@ inline void raise_refusal(PyObject* self, const Outcome& why, const Call& call) 
 }
 
 /// Run the first `count` words of the pool's program buffer; results are in its `out`. `effort` is about how many words
-/// are touched. False with an error set: then the operation that is to blame has changed nothing.
+/// are touched: while it is large other threads may run, which is no harm as long as the program reads no texts. False with an error set: then the operation that is to blame has changed nothing.
 inline bool run_program(PyObject* self, int64_t count, int64_t effort, const Call& call, int64_t* results = nullptr) {
   PoolObject& pool = pool_of(self);
   int64_t at = 0, answered = 0;

@@ -20,7 +20,10 @@ namespace kvproof {
 constexpr int32_t kHole = kNullBlock;
 constexpr int64_t kNoSweep = -1;
 constexpr int64_t kSweepRate = 8;
-constexpr int64_t kFewHoles = 32;  ///< not worth a sweep
+#if !defined(KVPROOF_FEW_HOLES)
+#define KVPROOF_FEW_HOLES 32  // tests set it to 0, so that small pools are swept too
+#endif
+constexpr int64_t kFewHoles = KVPROOF_FEW_HOLES;  ///< not worth a sweep
 
 /// Places that the ring of a pool of `num_blocks` needs.
 KV_FN int64_t ring_places(int64_t num_blocks) { return 2 * num_blocks + 4 * kFewHoles; }
