@@ -21,7 +21,7 @@ from random import Random
 
 from kvproof import gpu_backend, reference
 from kvproof.conformance.walk import random_config
-from kvproof.gpu_backend.arena import REGIONS
+from kvproof.gpu_backend.arena import HEADER, REGIONS
 from kvproof.reference.observation import BlockState
 from kvproof.spec.errors import PoolError
 from kvproof.spec.vocabulary import CommitMode, ExtraKey, ExtraKeySource, HashAlgorithm, HolderMode, Key, PoolConfig
@@ -69,9 +69,9 @@ class Pair:
 
     def call(self) -> str:
         """Draw one call, make it on both pools, and compare everything; its name. Raises `Mismatch`."""
-        name, weights = zip(*self._calls().items(), strict=True)
-        [drawn] = self.random.choices(name, [weight for weight, _ in weights])
-        arguments = self._calls()[drawn][1]()
+        calls = self._calls()
+        [drawn] = self.random.choices(list(calls), [weight for weight, _ in calls.values()])
+        arguments = calls[drawn][1]()
         if arguments is not None:
             self._compare(drawn, arguments)
         return drawn
@@ -217,8 +217,11 @@ class Pair:
 
     def _copy(self) -> tuple[object, ...]:
         holder = self._holder()
-        mine = lambda b: holder is None or holder in dict(b.holders)  # noqa: E731
-        return self._block(mine), self._block(lambda b: mine(b) and not b.entries), holder
+
+        def is_mine(block: BlockState) -> bool:
+            return holder is None or holder in dict(block.holders)
+
+        return self._block(is_mine), self._block(lambda b: is_mine(b) and not b.entries), holder
 
     # What is compared
 
@@ -248,6 +251,11 @@ class Pair:
         for theirs, ours in self.requests.values():
             if theirs.hashes != ours.hashes:
                 raise Mismatch(f"{self.last_call}: the hashes of {theirs.request_id} differ")
+
+
+def header_of(pool: gpu_backend.BlockPool, name: str) -> int:
+    """One number of the header of a pool's arena."""
+    return int(pool.views().header[HEADER[name]])
 
 
 def _identity(block: BlockState) -> tuple[int | None, int | None]:

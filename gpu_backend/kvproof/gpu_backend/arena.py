@@ -16,6 +16,9 @@ ENTRY_FIELDS = ("block", "next_in_bucket", "next_of_key", "previous_of_key", "ne
 READER_FIELDS = ("holder", "next", "position", "attached", "kept")
 PENDING_FIELDS = ("entry", "position", "step", "owner", "text", "call", "order", "is_fresh")
 
+GROUP_WORDS = 4
+"""Block size (64 bits), kind, and a word that is not used."""
+
 NONE = -1
 """No row, no block, no group, no slot."""
 
@@ -50,17 +53,15 @@ class Views(NamedTuple):
 
 def views_of(arena: torch.Tensor) -> Views:
     """The named views of an arena."""
-    header = arena[: _header_words()].view(torch.int64)
+    header = header_of(arena)
     digest_words = int(header[HEADER["digest_words"]])
 
     def region(name: str, columns: int) -> torch.Tensor:
-        number = REGIONS[name]
-        at, rows = int(header[HEADER["offset"] + number]), int(header[HEADER["rows"] + number])
-        return arena[at : at + rows * columns].view(rows, columns)
+        return arena[region_of(arena, name, columns)].view(-1, columns)
 
     return Views(
         header,
-        region("groups", 4),
+        region("groups", GROUP_WORDS),
         region("blocks", int(header[HEADER["words_of_block"]])),
         region("ring", 1)[:, 0],
         region("buckets", 1)[:, 0],
@@ -73,6 +74,13 @@ def views_of(arena: torch.Tensor) -> Views:
     )
 
 
-def _header_words() -> int:
-    """How many 32-bit words the header has: its names, of which two are lists with an item for each region."""
-    return 2 * (max(HEADER.values()) + 1)
+def header_of(arena: torch.Tensor) -> torch.Tensor:
+    """The numbers of an arena's header."""
+    return arena[: 2 * (max(HEADER.values()) + 1)].view(torch.int64)
+
+
+def region_of(arena: torch.Tensor, name: str, columns: int) -> slice:
+    """The words of a region, whose rows have so many columns."""
+    header, number = header_of(arena), REGIONS[name]
+    at, rows = int(header[HEADER["offset"] + number]), int(header[HEADER["rows"] + number])
+    return slice(at, at + rows * columns)

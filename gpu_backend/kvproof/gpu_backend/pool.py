@@ -14,7 +14,7 @@ from typing import NamedTuple, Self
 import torch
 
 from kvproof.gpu_backend import _core, saving
-from kvproof.gpu_backend.arena import HEADER, REGIONS, Views, new_arena, views_of
+from kvproof.gpu_backend.arena import GROUP_WORDS, HEADER, REGIONS, Views, header_of, new_arena, region_of, views_of
 from kvproof.gpu_backend.checks import check_config
 from kvproof.gpu_backend.hashing import PrefixHasher
 from kvproof.gpu_backend.observation import PoolState, observe
@@ -85,11 +85,12 @@ class BlockPool(_core.PoolBase):
         pool = cls.__new__(cls)
         pool.config = check_config(state.config)
         pool._begin(state.hasher, state.tells_events, state.rows)
-        fixed = pool._fixed_part()
+        groups = region_of(pool.arena, "groups", GROUP_WORDS)
+        fixed = pool._fixed_part(groups)
         if len(state.arena) != pool.arena.nbytes:
             raise CorruptedState(f"its arena has {len(state.arena):,} bytes, not {pool.arena.nbytes:,}")
         pool.arena.copy_(torch.frombuffer(bytearray(state.arena), dtype=torch.int32))
-        if pool._fixed_part() != fixed:
+        if pool._fixed_part(groups) != fixed:
             raise CorruptedState("its arena is that of a pool with another configuration")
         if problem := pool._put_behind(state.names, state.texts, state.told):
             raise CorruptedState(problem)
@@ -140,10 +141,14 @@ class BlockPool(_core.PoolBase):
         seed = struct.unpack("QQ", os.urandom(16))
         self._open(self.arena.numpy(), self._settings, groups, rows, seed, hasher.seed_digest)
 
-    def _fixed_part(self) -> tuple[list[int], list[int]]:
-        """What an arena never changes: the numbers of its header before the seed of the buckets, and the groups."""
-        views = self.views()
-        return views.header[: HEADER["seed_0"]].tolist(), views.groups.reshape(-1).tolist()
+    def _fixed_part(self, groups: slice) -> tuple[list[int], list[int], list[int]]:
+        """What an arena does not change: sizes and modes, where its regions are, and the groups."""
+        header = header_of(self.arena)
+        return (
+            header[: HEADER["seed_0"]].tolist(),
+            header[HEADER["offset"] : HEADER["num_free"]].tolist(),
+            self.arena[groups].tolist(),
+        )
 
     @property
     def _settings(self) -> tuple[int, ...]:

@@ -372,12 +372,13 @@ PyObject* core_word(PyObject*, PyObject* args) {
 /// digest(words, data): XXH3-128 or SHA-256, by the size of their digests in words.
 PyObject* core_digest(PyObject*, PyObject* args) {
   int words;
-  const char* data;
-  Py_ssize_t n;
-  if (!PyArg_ParseTuple(args, "iy#", &words, &data, &n)) return nullptr;
+  Py_buffer data;
+  if (!PyArg_ParseTuple(args, "iy*", &words, &data)) return nullptr;
   uint8_t digest[32];
-  const uint8_t* const bytes = reinterpret_cast<const uint8_t*>(data);
-  words == 4 ? xxh3_128(bytes, static_cast<uint64_t>(n), digest) : sha_256(bytes, static_cast<uint64_t>(n), digest);
+  const uint8_t* const bytes = static_cast<const uint8_t*>(data.buf);
+  const uint64_t n = static_cast<uint64_t>(data.len);
+  words == 4 ? xxh3_128(bytes, n, digest) : sha_256(bytes, n, digest);
+  PyBuffer_Release(&data);
   return PyBytes_FromStringAndSize(reinterpret_cast<char*>(digest), words == 4 ? 16 : 32);
 }
 
