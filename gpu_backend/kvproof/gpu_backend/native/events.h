@@ -36,7 +36,7 @@ KV_FN bool is_gone(const P& p, int32_t e, int32_t first_left) {
 /// Drop entries that are no longer in their blocks' lists, in order, and tell what left (EVENT-REMOVED-1, -2).
 /// `list` is overwritten.
 template <class P>
-KV_FN void drop(P& p, int32_t n, int32_t* list) {
+KV_OPERATION void drop(P& p, int32_t n, int32_t* list) {
   if (n == 0) return;
   if (p.h->num_pendings > 0)
     p.lanes.one([&] {
@@ -49,11 +49,8 @@ KV_FN void drop(P& p, int32_t n, int32_t* list) {
       }
     });
   const auto bucket = [&](int i) { return bucket_of(p, p.entries[list[i]].digest, group_of(p, list[i])); };
-  p.lanes.in_order(n, bucket, [&](int i) {
-    const int32_t e = list[i];
-    if constexpr (P::Lanes::kIsSerial)
-      if (i + 1 < n) prefetch(&p.buckets[bucket(i + 1)]);
-    const int32_t first_left = unlink(p, e, bucket(i));
+  p.lanes.in_order(n, bucket, p.buckets, [&](int i, int32_t place) {
+    const int32_t e = list[i], first_left = unlink(p, e, place);
     if (!p.h->tells_events || !is_gone(p, e, first_left)) list[i] = ~e;
   });
   int32_t told = 0;
@@ -100,7 +97,7 @@ KV_FN bool is_known(const P& p, const uint32_t* digest, int32_t group) {
 
 /// The position of the longest shorter prefix that a consumer knows, in any group; 0 if there is none (EVENT-PARENT-1).
 template <class P>
-KV_FN int32_t parent_of(const P& p, const Chain& text, int32_t position) {
+KV_OPERATION int32_t parent_of(const P& p, const Chain& text, int32_t position) {
   const int64_t h = p.h->hash_block_size;
   for (int64_t n = position - h; n > 0; n -= h)
     for (int32_t group = 0; group < p.h->num_groups; group++)

@@ -13,8 +13,10 @@ namespace kvproof {
 
 template <int W>
 KV_FN bool equal(const uint32_t* a, const uint32_t* b) {
-  uint32_t difference = 0;
-  for (int word = 0; word < W; word++) difference |= a[word] ^ b[word];
+  uint64_t left[W / 2], right[W / 2], difference = 0;
+  memcpy(left, a, sizeof left);
+  memcpy(right, b, sizeof right);
+  for (int half = 0; half < W / 2; half++) difference |= left[half] ^ right[half];
   return difference == 0;
 }
 
@@ -35,9 +37,10 @@ KV_FN int32_t bucket_of(const P& p, const uint32_t* digest, int32_t group) {
   return static_cast<int32_t>(((mixed >> 32) * static_cast<uint64_t>(p.h->rows[kBuckets])) >> 32);
 }
 
+/// The group of an entry's key.
 template <class P>
 KV_FN int32_t group_of(const P& p, int32_t entry) {
-  return p.block(p.entries[entry].block).group;
+  return p.h->num_groups == 1 ? 0 : p.block(p.entries[entry].block).group;
 }
 
 /// The first entry of a key in its bucket, kNone if no block has it.
@@ -45,8 +48,7 @@ template <class P>
 KV_FN int32_t find_in_bucket(const P& p, int32_t bucket, const uint32_t* digest, int32_t group) {
   int32_t e = p.buckets[bucket];
   // Groups share digests (the same tokens), so the digest alone does not tell keys apart unless there is one group.
-  while (e != kNone && !(equal<P::kDigestWords>(p.entries[e].digest, digest) &&
-                         (p.h->num_groups == 1 ? group == 0 : group_of(p, e) == group)))
+  while (e != kNone && !(equal<P::kDigestWords>(p.entries[e].digest, digest) && group_of(p, e) == group))
     e = p.entries[e].next_in_bucket;
   return e;
 }
@@ -177,6 +179,16 @@ KV_FN void append_to_block(P& p, Block& block, int32_t e) {
   const int32_t last = last_entry(p, block);
   p.entries[e].next_of_block = kNone;
   (last == kNone ? block.first_entry : p.entries[last].next_of_block) = e;
+}
+
+/// Blocks whose entries are about to be read, one after the other: ask memory for those further on. A hint, for one lane.
+template <class P, class I>
+KV_FN void look_ahead(const P& p, int32_t n, I id, int32_t i) {
+  constexpr int32_t kBlockAhead = 12, kEntryAhead = 6;
+  if (i + kBlockAhead < n) prefetch(&p.block(id(i + kBlockAhead)));
+  if (i + kEntryAhead >= n) return;
+  const int32_t e = p.block(id(i + kEntryAhead)).first_entry;
+  if (e != kNone) prefetch(&p.entries[e]);
 }
 
 /// Take those entries out of a block's list that `leaves` chooses, in order; returns how many. They stay in the index.

@@ -9,8 +9,9 @@
 //   first(n, p)                  the smallest i with p(i), n if there is none; p(i) may write only words that are i's own
 //   scan(n, count, put)          put(i, count(0) + ... + count(i-1)) for every i < n; returns the sum of all counts.
 //                                No count may depend on what a put of the same scan writes
-//   in_order(n, place_of, f)     f(i) for every i < n; those with the same place run in ascending i, others in any order.
-//                                A place is a number below `Workspace::places`
+//   in_order(n, place_of, table, f)
+//                                f(i, place_of(i)) for every i < n; those with the same place run in ascending i, others
+//                                in any order. A place is an index of `table`, and depends on nothing that an f writes
 //   sort(n, items, before)       sorts by a total order
 //   add, least, mark, unmark     atomic: add to a word, lower a word, set or clear bits of it; all return what was there
 //
@@ -29,7 +30,7 @@ namespace kvproof {
 struct Workspace {
   int32_t* words;    ///< room for intermediate lists
   int64_t capacity;  ///< how many words there are
-  int32_t* claims;   ///< one word for each place of `in_order`, all kUnclaimed; null where lanes == 1
+  int32_t* claims;   ///< one word for each place of `in_order`, all kUnclaimed; null where there is one lane
   int32_t* cell;     ///< one word that one lane writes and all read
 };
 
@@ -39,6 +40,8 @@ constexpr int32_t kUnclaimed = INT32_MAX;
 /// One lane: every primitive is a loop, and the compiler sees through all of it.
 struct SerialLanes {
   static constexpr bool kIsSerial = true;
+
+  static constexpr int kAhead = 16;
 
   static constexpr int width() { return 1; }
 
@@ -70,9 +73,18 @@ struct SerialLanes {
     return sum;
   }
 
-  template <class K, class F>
-  void in_order(int n, K, F f) const {
-    for (int i = 0; i < n; i++) f(i);
+  /// One lane would wait for each place in turn; so it asks memory for some of them ahead of time.
+  template <class K, class T, class F>
+  void in_order(int n, K place_of, const T* table, F f) const {
+    int32_t place[kAhead];
+    for (int from = 0; from < n; from += kAhead) {
+      const int m = n - from < kAhead ? n - from : kAhead;
+      for (int i = 0; i < m; i++) {
+        place[i] = place_of(from + i);
+        prefetch(&table[place[i]]);
+      }
+      for (int i = 0; i < m; i++) f(from + i, place[i]);
+    }
   }
 
   template <class L>

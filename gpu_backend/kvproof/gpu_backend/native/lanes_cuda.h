@@ -60,17 +60,18 @@ struct CudaLanes {
   }
 
   // In each round the lane that claimed its place with the smallest index runs; the others try again.
-  template <class K, class F>
-  __device__ __forceinline__ void in_order(int n, K place_of, F f) const {
+  template <class K, class T, class F>
+  __device__ __forceinline__ void in_order(int n, K place_of, const T*, F f) const {
     for (int tile = 0; tile < n; tile += width()) {
       const int i = tile + lane();
       bool waits = i < n;
-      int32_t* claim = waits ? &claims[place_of(i)] : nullptr;
+      const int32_t place = waits ? place_of(i) : 0;
+      int32_t* const claim = &claims[place];
       while (__syncthreads_or(waits)) {
         if (waits) atomicMin(claim, i);
         __syncthreads();
         const bool runs = waits && *claim == i;
-        if (runs) f(i);
+        if (runs) f(i, place);
         __syncthreads();
         if (runs) *claim = kUnclaimed;
         waits = waits && !runs;

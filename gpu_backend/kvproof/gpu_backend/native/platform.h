@@ -7,7 +7,7 @@
 
 #if defined(__CUDACC__)
 #define KV_FN __device__ __forceinline__
-// Operations are called from one place each, the interpreter; inlining all of them there would cost registers.
+// What is long, or called from several places. Inlining all of it would cost registers, and minutes of compiling.
 #define KV_OPERATION __device__ __noinline__
 #else
 #define KV_FN inline

@@ -114,7 +114,7 @@ KV_FN bool names_what_exists(const P& p, const int32_t* op) {
 }
 
 template <class P>
-KV_FN Outcome run_one(P& p, const int32_t* op, int32_t* out) {
+KV_OPERATION Outcome run_one(P& p, const int32_t* op, int32_t* out) {
   if (!names_what_exists(p, op)) return refused(kInvalidArgument);
   const auto naming = [&] { return Naming{op[1], op[2], op[3], op[4] != 0}; };
   switch (op[0]) {

@@ -55,7 +55,7 @@ KV_FN void advance_head(P& p, int64_t places) {
 
 /// The first n blocks of the queue, without taking them; returns how many places they span. n blocks are free.
 template <class P>
-KV_FN int64_t front_of_queue(P& p, int32_t n, int32_t* out) {
+KV_OPERATION int64_t front_of_queue(P& p, int32_t n, int32_t* out) {
   const Header& h = *p.h;
   int64_t at = 0;
   for (int32_t found = 0; found < n;) {
@@ -119,7 +119,7 @@ KV_FN int64_t work_to_tend(int64_t changed) { return kSweepRate * (changed + 1);
 
 /// Clear away some holes, after an operation that pushed blocks or left holes, `changed` in all (COST-1).
 template <class P>
-KV_FN void tend_queue(P& p, int64_t changed) {
+KV_OPERATION void tend_queue(P& p, int64_t changed) {
   Header& h = *p.h;
   if (h.unswept == kNoSweep) {
     if (h.ring_span - h.num_free <= h.num_blocks / 4 + kFewHoles) return;

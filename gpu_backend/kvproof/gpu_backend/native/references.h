@@ -75,7 +75,12 @@ KV_OPERATION Outcome allocate(P& p, int32_t holder, int32_t n, int32_t* out) {
   if (n == 0) return ok();
   const int64_t places = front_of_queue(p, n, out);
   const int32_t leaving = p.lanes.scan(
-      n, [&](int i) { return count_entries(p, p.block(out[i])); }, [](int, int) {});
+      n,
+      [&](int i) {
+        if constexpr (P::Lanes::kIsSerial) look_ahead(p, n, [&](int j) { return out[j]; }, i);
+        return count_entries(p, p.block(out[i]));
+      },
+      [](int, int) {});
   Outcome why;
   if (lacks_events(p, leaving, &why) || lacks_work(p, leaving, &why)) return why;
   if (leaving > 0) {  // POOL-ALLOC-2
@@ -205,7 +210,7 @@ KV_FN Code check_release(const P& p, const Block& block, int32_t holder, bool is
 
 /// Whether `holder` may drop one reference for each id; null blocks are left out (POOL-FREE-1, POOL-FREE-4).
 template <class P>
-KV_FN Outcome check_releases(P& p, int32_t holder, int32_t n, const int32_t* ids) {
+KV_OPERATION Outcome check_releases(P& p, int32_t holder, int32_t n, const int32_t* ids) {
   const auto code = [&](int i) -> Code {
     if (!p.exists(ids[i])) return kInvalidBlock;
     if (ids[i] == kNullBlock) return kOk;
@@ -228,7 +233,7 @@ KV_FN Outcome check_releases(P& p, int32_t holder, int32_t n, const int32_t* ids
 /// Drop one reference for each id; blocks that reach 0 take their places in the queue (POOL-FREE-2, -3, -5).
 /// It was checked that the holder may. The workspace has room to tend the queue.
 template <class P>
-KV_FN void release(P& p, int32_t holder, int32_t n, const int32_t* ids) {
+KV_OPERATION void release(P& p, int32_t holder, int32_t n, const int32_t* ids) {
   Header& h = *p.h;
   int32_t* const rows = p.work.words;
   if (p.is_named()) {  // every block once
@@ -254,19 +259,22 @@ KV_FN void release(P& p, int32_t holder, int32_t n, const int32_t* ids) {
   p.lanes.each(n, [&](int i) {
     if (is_released(i)) p.lanes.least(&p.block(ids[i]).place, -1 - i);
   });
-  const auto goes = [&](int i, bool with_key) {
-    if (!is_released(i)) return false;
+  constexpr int32_t kStays = -1, kGoesFirst = -2, kGoesLast = -3;
+  int32_t* const offsets = p.work.words;  // one of these, then where in the queue the block goes
+  p.lanes.each(n, [&](int i) {
     const Block& block = p.block(ids[i]);
-    return block.place == -1 - i && (block.first_entry != kNone) == with_key;
-  };
-  // Where a block stands is written only after all have been told apart by their marks.
-  int32_t* const offsets = p.work.words;
+    const bool goes = is_released(i) && block.place == -1 - i;
+    offsets[i] = !goes ? kStays : block.first_entry == kNone ? kGoesFirst : kGoesLast;
+  });
   const int32_t front = p.lanes.scan(
-      n, [&](int i) { return goes(i, false); }, [&](int i, int rank) { offsets[i] = goes(i, false) ? rank : kNone; });
-  const int32_t back = p.lanes.scan(
-      n, [&](int i) { return goes(i, true); },
+      n, [&](int i) { return offsets[i] == kGoesFirst; },
       [&](int i, int rank) {
-        if (goes(i, true)) offsets[i] = static_cast<int32_t>(h.ring_span) + front + rank;
+        if (offsets[i] == kGoesFirst) offsets[i] = rank;
+      });
+  const int32_t back = p.lanes.scan(
+      n, [&](int i) { return offsets[i] == kGoesLast; },
+      [&](int i, int rank) {
+        if (offsets[i] == kGoesLast) offsets[i] = static_cast<int32_t>(h.ring_span) + front + rank;
       });
   p.lanes.one([&] {
     advance_head(p, -front);
@@ -274,7 +282,7 @@ KV_FN void release(P& p, int32_t holder, int32_t n, const int32_t* ids) {
     h.num_free += front + back;
   });
   p.lanes.each(n, [&](int i) {
-    if (offsets[i] == kNone) return;
+    if (offsets[i] == kStays) return;
     Block& block = p.block(ids[i]);
     block.place = place_behind_head(p, offsets[i]);
     p.ring[block.place] = ids[i];

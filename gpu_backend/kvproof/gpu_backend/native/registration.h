@@ -15,6 +15,13 @@ struct Naming {
   bool replace;
 };
 
+/// A prefix of a text: its length, the slot that it ends in (POS-SLOT-1), and which of the text's hashes names it.
+struct Prefix {
+  int32_t position;
+  int32_t slot;
+  int64_t link;
+};
+
 /// What registering one key on one block does.
 enum Act : int32_t {
   kNothing,        ///< the key is there already, or the block has a full key (REG-DUPLICATE-1, REG-PARTIAL-5)
@@ -42,6 +49,11 @@ KV_FN const uint32_t* digest_at(const P& p, const Chain& text, int64_t position)
   return link > text.count ? nullptr : text.digests + (link - 1) * P::kDigestWords;
 }
 
+template <class P>
+KV_FN const uint32_t* digest_of(const P&, const Chain& text, const Prefix& prefix) {
+  return text.digests + prefix.link * P::kDigestWords;
+}
+
 /// Whether the holder may register keys on the block and write it (REG-OWNER-1, REG-OWNER-2, CONTENT-WRITE-3).
 template <class P>
 KV_FN Code check_writer(const P& p, const Block& block, int32_t holder) {
@@ -54,18 +66,18 @@ KV_FN bool is_other_slot(const Block& block, int32_t group, int32_t slot) {
   return block.slot != kNone && (block.group != group || block.slot != slot);
 }
 
-/// What registering the text's key at `position` does. The null block does nothing.
+/// What registering the key of a prefix does. The null block does nothing.
 template <class P>
-KV_FN Plan plan(const P& p, const Naming& naming, int32_t id, int32_t position) {
+KV_OPERATION Plan plan(const P& p, const Naming& naming, int32_t id, const Prefix& prefix) {
   if (!p.exists(id)) return {kNothing, kInvalidBlock};
   if (id == kNullBlock) return {kNothing, kOk};  // REG-FULL-2
   const Block& block = p.block(id);
   const Group& group = p.groups[naming.group];
   const Chain& text = *p.texts[naming.text];
-  if (!naming.replace && block.group == naming.group && entry_of(p, block, digest_at(p, text, position)) != kNone)
+  if (!naming.replace && block.group == naming.group && entry_of(p, block, digest_of(p, text, prefix)) != kNone)
     return {kNothing, kOk};
   if (const Code code = check_writer(p, block, naming.owner)) return {kNothing, code};
-  if (is_other_slot(block, naming.group, slot_of(position, group.block_size))) return {kNothing, kOutOfRange};
+  if (is_other_slot(block, naming.group, prefix.slot)) return {kNothing, kOutOfRange};
   if (block.first_entry == kNone) return {kAdd, kOk};
   if (naming.replace) return {kAddAlone, kOk};
   int32_t longest = 0;
@@ -77,7 +89,7 @@ KV_FN Plan plan(const P& p, const Naming& naming, int32_t id, int32_t position) 
     if (other > longest) longest = other;
   }
   if (group.kind == kRecurrent) return {kNothing, kContentConflict};  // REG-RECURRENT-1
-  if (position > longest) return {p.has_steps() ? kAddOverReserved : kAddAlone, kOk};
+  if (prefix.position > longest) return {p.has_steps() ? kAddOverReserved : kAddAlone, kOk};
   return {is_full(longest, group.block_size) ? kNothing : kAdd, kOk};
 }
 
@@ -105,21 +117,21 @@ KV_FN void admit(P& p, int32_t request) {
   p.admissions[p.h->num_admissions++] = {p.current(), request};
 }
 
-/// Register the text's keys at `position(i)` on the blocks `id(i)`, positions ascending; all or none (REG-ATOMIC-1).
-template <class P, class I, class N>
-KV_FN Outcome register_keys(P& p, const Naming& naming, int32_t n, I id, N position) {
+/// Name the blocks `id(i)` by the text's prefixes `prefix(i)`, which ascend; all or none (REG-ATOMIC-1).
+template <class P, class I, class F>
+KV_FN Outcome register_keys(P& p, const Naming& naming, int32_t n, I id, F prefix) {
   Header& h = *p.h;
   Outcome why;
   if (lacks_work(p, 2 * static_cast<int64_t>(n), &why)) return why;
   int32_t* const acts = p.work.words;
   int32_t* const chosen = acts + n;
   const auto fails = [&](int i) {
-    const Plan planned = plan(p, naming, id(i), position(i));
+    const Plan planned = plan(p, naming, id(i), prefix(i));
     acts[i] = planned.act;
     return planned.code != kOk;
   };
   const int bad = p.lanes.first(n, fails);
-  if (bad < n) return refused(plan(p, naming, id(bad), position(bad)).code, bad);
+  if (bad < n) return refused(plan(p, naming, id(bad), prefix(bad)).code, bad);
   if (repeats(p, n, [&](int i) { return acts[i] == kNothing ? kNullBlock : id(i); }))  // REG-FULL-4
     return refused(kInvalidBlock);
 
@@ -152,25 +164,24 @@ KV_FN Outcome register_keys(P& p, const Naming& naming, int32_t n, I id, N posit
   const Chain& text = *p.texts[naming.text];
   const auto entry = [&](int j) { return p.free_entries[h.rows[kEntries] - h.num_entries - 1 - j]; };
   p.lanes.each(coming, [&](int j) {
-    const int32_t e = entry(j), at = position(chosen[j]);
-    copy_digest<P::kDigestWords>(p.entries[e].digest, digest_at(p, text, at));
+    const int32_t e = entry(j);
+    const Prefix named = prefix(chosen[j]);
+    copy_digest<P::kDigestWords>(p.entries[e].digest, digest_of(p, text, named));
     p.entries[e].block = id(chosen[j]);
-    p.entries[e].position = at;
+    p.entries[e].position = named.position;
     append_to_block(p, block(j), e);
     block(j).group = naming.group;
-    block(j).slot = slot_of(at, p.groups[naming.group].block_size);
+    block(j).slot = named.slot;
     if (p.has_steps()) {
       const int32_t row = static_cast<int32_t>(h.num_pendings) + j;
-      p.pendings[row] = {e, at, p.current(), naming.owner, naming.text, static_cast<int32_t>(h.calls),
+      p.pendings[row] = {e, named.position, p.current(), naming.owner, naming.text, static_cast<int32_t>(h.calls),
                          static_cast<int32_t>(h.registrations + j) & INT32_MAX, 0};
       p.entries[e].position = ~row;
     }
   });
   const auto bucket = [&](int j) { return bucket_of(p, p.entries[entry(j)].digest, naming.group); };
-  p.lanes.in_order(coming, bucket, [&](int j) {
-    if constexpr (P::Lanes::kIsSerial)
-      if (j + 1 < coming) prefetch(&p.buckets[bucket(j + 1)]);
-    const int32_t place = bucket(j), first = find_in_bucket(p, place, p.entries[entry(j)].digest, naming.group);
+  p.lanes.in_order(coming, bucket, p.buckets, [&](int j, int32_t place) {
+    const int32_t first = find_in_bucket(p, place, p.entries[entry(j)].digest, naming.group);
     acts[chosen[j]] = h.tells_events && !p.has_steps() && is_news(p, first, id(chosen[j]));
     link(p, entry(j), place, first);
   });
@@ -188,14 +199,14 @@ KV_FN Outcome register_keys(P& p, const Naming& naming, int32_t n, I id, N posit
   const int64_t size = p.groups[naming.group].block_size;
   const auto is_news_at = [&](int j) { return acts[chosen[j]] != 0; };
   const auto follows = [&](int j) {
-    return j > 0 && is_news_at(j - 1) && position(chosen[j]) == position(chosen[j - 1]) + size;
+    return j > 0 && is_news_at(j - 1) && prefix(chosen[j]).position == prefix(chosen[j - 1]).position + size;
   };
   const auto begins = [&](int j) { return is_news_at(j) && !follows(j); };
   const int32_t runs = p.lanes.scan(coming, begins, [&](int j, int rank) {
     if (!begins(j)) return;
     int32_t count = 1;
     while (j + count < coming && is_news_at(j + count) && follows(j + count)) count++;
-    write_stored(p, rank, naming.group, naming.text, position(chosen[j]), count);
+    write_stored(p, rank, naming.group, naming.text, prefix(chosen[j]).position, count);
   });
   p.lanes.one([&] { h.num_events += runs; });
   return ok();
@@ -209,8 +220,13 @@ KV_OPERATION Outcome cache_full(P& p, const Naming& naming, int32_t first, int32
   const int64_t size = p.groups[naming.group].block_size;
   const int64_t hashed = p.texts[naming.text]->count * p.h->hash_block_size;
   if (first < 0 || n < 0 || first + static_cast<int64_t>(n) > hashed / size) return refused(kOutOfRange);
+  const int64_t links = size / p.h->hash_block_size;
   return register_keys(
-      p, naming, n, [&](int i) { return ids[i]; }, [&](int i) { return static_cast<int32_t>((first + i + 1) * size); });
+      p, naming, n, [&](int i) { return ids[i]; },
+      [&](int i) {
+        const int32_t slot = first + i;
+        return Prefix{static_cast<int32_t>((slot + 1) * size), slot, (slot + 1) * links - 1};
+      });
 }
 
 /// Register one key, inside or at the end of the block's slot (REG-PARTIAL-1, -2).
@@ -221,8 +237,10 @@ KV_OPERATION Outcome cache_partial(P& p, const Naming& naming, int32_t id, int32
   if (id == kNullBlock) return refused(kInvalidBlock);
   if (position < 1 || position > p.texts[naming.text]->count * p.h->hash_block_size) return refused(kOutOfRange);
   if (position % p.h->hash_block_size != 0) return refused(kNotAligned);
+  const Prefix prefix = {position, slot_of(position, p.groups[naming.group].block_size),
+                         position / p.h->hash_block_size - 1};
   return register_keys(
-      p, naming, 1, [&](int) { return id; }, [&](int) { return position; });
+      p, naming, 1, [&](int) { return id; }, [&](int) { return prefix; });
 }
 
 }  // namespace kvproof

@@ -62,7 +62,7 @@ KV_FN bool comes_before(const P& p, int32_t e, int32_t other) {
 
 /// Sort a step's reserved entries by their turns.
 template <class P>
-KV_FN void take_turns(P& p, int32_t step, int32_t n, int32_t* list) {
+KV_OPERATION void take_turns(P& p, int32_t step, int32_t n, int32_t* list) {
   p.lanes.one([&] {
     int32_t turn = 0;
     for (int64_t i = 0; i < p.h->num_admissions; i++)
@@ -108,7 +108,7 @@ KV_FN void tell_published(P& p, int32_t n, const int32_t* list, const int32_t* n
 /// Publish the step's reserved entries, `list` in their turns; what they supersede goes (STEP-COMMIT-1, -3).
 /// `news` has n words, `left` room for all that is superseded.
 template <class P>
-KV_FN void publish(P& p, int32_t n, const int32_t* list, int32_t* news, int32_t* left) {
+KV_OPERATION void publish(P& p, int32_t n, const int32_t* list, int32_t* news, int32_t* left) {
   p.lanes.each(n, [&](int i) { news[i] = count_superseded(p, list[i]); });
   const int32_t leaving = p.lanes.scan(
       n, [&](int i) { return news[i]; },
@@ -121,9 +121,9 @@ KV_FN void publish(P& p, int32_t n, const int32_t* list, int32_t* news, int32_t*
         });
       });
   const auto bucket = [&](int i) { return bucket_of(p, p.entries[list[i]].digest, group_of(p, list[i])); };
-  p.lanes.in_order(n, bucket, [&](int i) {
+  p.lanes.in_order(n, bucket, p.buckets, [&](int i, int32_t place) {
     const auto& entry = p.entries[list[i]];
-    const int32_t first = find_in_bucket(p, bucket(i), entry.digest, group_of(p, list[i]));
+    const int32_t first = find_in_bucket(p, place, entry.digest, group_of(p, list[i]));
     news[i] = p.h->tells_events && is_news(p, first, entry.block);
     // A key that had other committed copies is known to consumers already.
     pending_of(p, list[i]).is_fresh = !is_resident(p, first);
@@ -138,7 +138,7 @@ KV_FN void publish(P& p, int32_t n, const int32_t* list, int32_t* news, int32_t*
 
 /// Release the ends of the copies of a step that is committed, in queued order (STEP-COPY-2).
 template <class P>
-KV_FN void release_copies(P& p, int32_t step) {
+KV_OPERATION void release_copies(P& p, int32_t step) {
   int32_t done = 0;
   for (; done < p.h->num_copies && p.copies[done].step == step; done++) {
     const CopyInFlight& copied = p.copies[done];
@@ -243,7 +243,7 @@ KV_OPERATION Outcome attach(P& p, int32_t holder, int32_t id, const int32_t* key
 /// Mark the requests and everyone who depends on one of them, directly or through others; `out` lists them, those given
 /// first, and how many there are is returned (STEP-ROLLBACK-1).
 template <class P>
-KV_FN int32_t mark_dependents(P& p, int32_t n, const int32_t* requests, int32_t* out) {
+KV_OPERATION int32_t mark_dependents(P& p, int32_t n, const int32_t* requests, int32_t* out) {
   p.lanes.one([&] {
     int32_t found = 0;
     const auto add = [&](int32_t holder) {
@@ -268,7 +268,7 @@ KV_FN void unmark_holders(P& p, int32_t n, const int32_t* holders) {
 /// Remove every reserved entry of the marked requests and the claims of what they attached (STEP-ROLLBACK-2).
 /// The workspace has a word for each entry in flight.
 template <class P>
-KV_FN void take_back(P& p) {
+KV_OPERATION void take_back(P& p) {
   Header& h = *p.h;
   const auto is_marked = [&](int32_t holder) { return holder != kNobody && p.holders[row_of_holder(holder)].mark != 0; };
   int32_t* const list = p.work.words;
