@@ -15,7 +15,7 @@
 //   sort(n, items, before)       sorts by a total order
 //   add, least, mark, unmark     atomic: add to a word, lower a word, set or clear bits of it; all return what was there
 //
-// Other executors: `lanes_cuda.h` (one cooperative thread block).
+// Other executors: `lanes_cuda.h` (one cooperative thread block), `lanes_permuted.h` (many lanes in any order, for tests).
 #pragma once
 
 #include "platform.h"

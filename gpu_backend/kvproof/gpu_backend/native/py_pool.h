@@ -5,7 +5,17 @@
 #include "arena.h"
 #include "py_text.h"
 
+#if defined(KVPROOF_PERMUTED_LANES)
+#include "lanes_permuted.h"
+#endif
+
 namespace kvproof {
+
+#if defined(KVPROOF_PERMUTED_LANES)
+using HostLanes = PermutedLanes;  // for tests
+#else
+using HostLanes = SerialLanes;
+#endif
 
 constexpr int64_t kFirstWork = 1 << 14;      ///< words of workspace to begin with
 constexpr int64_t kFewTexts = 1 << 10;       ///< not worth a purge
@@ -252,15 +262,15 @@ inline bool empty_ring(PoolObject& pool) {
 }
 
 template <int W>
-Result interpret_serially(PoolObject& pool, const int32_t* words, int64_t count, int32_t* out, int64_t room) {
+Result interpret_for(PoolObject& pool, const int32_t* words, int64_t count, int32_t* out, int64_t room) {
   const Workspace work = {pool.work.data, pool.work.room, nullptr, &pool.cell};
-  Pool<W, SerialLanes> core(arena_of(pool), pool.chains.data, pool.num_texts, work, SerialLanes{});
+  Pool<W, HostLanes> core(arena_of(pool), pool.chains.data, pool.num_texts, work, HostLanes{});
   return interpret(core, words, count, out, room);
 }
 
 inline Result interpret_program(PoolObject& pool, const int32_t* words, int64_t count, int32_t* out, int64_t room) {
-  return pool.digest_words == 4 ? interpret_serially<4>(pool, words, count, out, room)
-                                : interpret_serially<8>(pool, words, count, out, room);
+  return pool.digest_words == 4 ? interpret_for<4>(pool, words, count, out, room)
+                                : interpret_for<8>(pool, words, count, out, room);
 }
 
 /// Make what the core said it lacks. False, with an error set, if that is impossible; then nothing has changed.
