@@ -36,6 +36,11 @@ certify: setup ## Certify the reference on vectors, tiny pools, real traces and 
 	@rm -rf $(CERTIFICATE)
 	@$(BIN)/kvproof certify reference --out $(CERTIFICATE)
 
+.PHONY: certify-gpu
+certify-gpu: setup ## Certify the backend the same way; the certificate is in build/certificate-of-gpu
+	@rm -rf $(CERTIFICATE)-of-gpu
+	@$(BIN)/kvproof certify gpu --out $(CERTIFICATE)-of-gpu
+
 .PHONY: lint
 lint: setup ## Check style (ruff) and types (mypy)
 	@echo "== ruff"
@@ -66,7 +71,7 @@ RESULTS := build/results
 TARGETS := reference steps machine
 
 .PHONY: nightly
-nightly: mutants mutate deep ## Run all the long checks below
+nightly: mutants mutate deep fuzz-core ## Run all the long checks below
 
 .PHONY: mutants
 mutants: setup ## Run every named mutant through every layer
@@ -87,6 +92,10 @@ mutate-%: setup
 deep: setup ## Explore and compare larger pools; run the tests of the reference under the long hypothesis profile
 	@$(BIN)/python -m kvproof.conformance.deep docs/evidence/deep.md
 	@HYPOTHESIS_PROFILE=long $(BIN)/python -m pytest tests/reference -n auto --timeout 3600
+
+.PHONY: fuzz-core
+fuzz-core: setup ## Compare the native core with the reference, 10 million calls
+	@$(BIN)/python tools/fuzz_core.py --calls 10000000 --log docs/evidence/core.md
 
 .PHONY: clean
 clean: ## Remove all that make made, .venv too
