@@ -71,7 +71,7 @@ RESULTS := build/results
 TARGETS := reference steps machine
 
 .PHONY: nightly
-nightly: mutants mutate deep fuzz-core ## Run all the long checks below
+nightly: mutants mutate deep fuzz-core core-mutants ## Run all the long checks below
 
 .PHONY: mutants
 mutants: setup ## Run every named mutant through every layer
@@ -96,6 +96,10 @@ deep: setup ## Explore and compare larger pools; run the tests of the reference 
 .PHONY: fuzz-core
 fuzz-core: setup ## Compare the native core with the reference, 10 million calls
 	@$(BIN)/python tools/fuzz_core.py --calls 10000000 --log docs/evidence/core.md
+
+.PHONY: core-mutants
+core-mutants: setup ## Build the native core with one fault after the other, and let the fuzz find each
+	@$(BIN)/python tools/core_mutants.py
 
 .PHONY: clean
 clean: ## Remove all that make made, .venv too
