@@ -16,7 +16,8 @@ build.load()  # before anything that imports it
 from kvproof.gpu_backend.hashing import PrefixHasher
 from kvproof.gpu_backend.observation import PoolState
 from kvproof.gpu_backend.pool import BlockPool, Hit
+from kvproof.gpu_backend.program import StepProgram
 from kvproof.gpu_backend.request import Request
 from kvproof.gpu_backend.saving import CorruptedState
 
-__all__ = ["BlockPool", "CorruptedState", "Hit", "PoolState", "PrefixHasher", "Request"]
+__all__ = ["BlockPool", "CorruptedState", "Hit", "PoolState", "PrefixHasher", "Request", "StepProgram"]

@@ -18,6 +18,7 @@ from kvproof.gpu_backend.arena import GROUP_WORDS, HEADER, REGIONS, Views, heade
 from kvproof.gpu_backend.checks import check_config
 from kvproof.gpu_backend.hashing import PrefixHasher
 from kvproof.gpu_backend.observation import PoolState, observe
+from kvproof.gpu_backend.program import StepProgram
 from kvproof.gpu_backend.refusals import concurrent, out_of_range, refusal, shown, wrong_type
 from kvproof.gpu_backend.request import Request
 from kvproof.gpu_backend.saving import CorruptedState, SavedState
@@ -115,6 +116,10 @@ class BlockPool(_core.PoolBase):
     def request(self, request_id: str, tokens: Sequence[int], extra_keys: Sequence[ExtraKey] = ()) -> Request:
         """A request that is hashed by this pool's contract."""
         return Request(request_id, tokens, self.hasher, extra_keys)
+
+    def program(self) -> StepProgram:
+        """A program of operations on this pool, to be filled and run."""
+        return StepProgram(self)
 
     def find(self, keys: Sequence[Key]) -> list[Hit]:  # type: ignore[override] # a Hit is such a tuple, with names
         """For each key who serves it now, who has it reserved, and who would serve it (STEP-LOOKUP-*)."""

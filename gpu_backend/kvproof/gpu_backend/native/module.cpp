@@ -283,6 +283,66 @@ PyObject* pool_events(PyObject* self, PyObject* take) {
   return events;
 }
 
+/// pool._numbers(names) -> the number of each holder, for a program that is run next
+PyObject* pool_numbers(PyObject* self, PyObject* names) {
+  const Entered entered(self, "run");
+  PyObject** items;
+  Py_ssize_t n;
+  if (!entered || !as_items("names", names, &items, &n)) return nullptr;
+  if (!header_of(pool_of(self)).is_named) return PySequence_List(names);  // empty: nobody has a name here
+  if (!make_rows(self, n)) return nullptr;
+  PyObject* const numbers = PyList_New(n);
+  for (Py_ssize_t i = 0; numbers != nullptr && i < n; i++) {
+    int32_t number;
+    if (!check_name("holder", items[i]) || !number_name(pool_of(self), items[i], &number)) {
+      Py_DECREF(numbers);
+      return nullptr;
+    }
+    PyList_SET_ITEM(numbers, i, PyLong_FromLong(number));
+  }
+  return numbers;
+}
+
+/// pool._keep(requests) -> the number of each request's text, for a program that is run next
+PyObject* pool_keep(PyObject* self, PyObject* requests) {
+  const Entered entered(self, "run");
+  PyObject** items;
+  Py_ssize_t n;
+  if (!entered || !as_items("requests", requests, &items, &n)) return nullptr;
+  PyObject* const numbers = PyList_New(n);
+  for (Py_ssize_t i = 0; numbers != nullptr && i < n; i++) {
+    int32_t number;
+    if (!check_request(pool_of(self), items[i]) || !keep_text(pool_of(self), text_of(items[i]), &number)) {
+      Py_DECREF(numbers);
+      return nullptr;
+    }
+    PyList_SET_ITEM(numbers, i, PyLong_FromLong(number));
+  }
+  return numbers;
+}
+
+/// pool._run(words) -> (words of results, the operation that was refused or -1, its error, the item that is to blame)
+PyObject* pool_run(PyObject* self, PyObject* memory) {
+  const Entered entered(self, "run");
+  if (!entered) return nullptr;
+  PoolObject& pool = pool_of(self);
+  Py_buffer words;
+  if (PyObject_GetBuffer(memory, &words, PyBUF_SIMPLE) != 0) return nullptr;
+  const int64_t count = words.len / 4;
+  Result done = {ok(), 0, 0, 0};
+  bool ran = pool.program.reserve(count + 1);
+  if (ran) memcpy(pool.program.data, words.buf, static_cast<size_t>(count) * 4);
+  PyBuffer_Release(&words);
+  ran = ran && run_until_refused(self, count, 0, &done);
+  if (!ran) return nullptr;
+  if (!header_of(pool).tells_events && !purge_texts(pool)) return nullptr;  // nobody takes events, which does it else
+  const bool is_refused = done.outcome.code != kOk;
+  const char* const error = is_refused && done.outcome.code < kGrow ? kErrorNames[done.outcome.code] : "InvalidArgument";
+  return Py_BuildValue("(y#Lsi)", pool.out.room > 0 ? reinterpret_cast<const char*>(pool.out.data) : "",
+                       static_cast<Py_ssize_t>(4 * done.results),
+                       is_refused ? static_cast<long long>(done.operation) : -1LL, error, done.outcome.detail);
+}
+
 PyObject* pool_names(PyObject* self, void*) { return PySequence_List(pool_of(self).names); }
 
 PyObject* pool_num_free(PyObject* self, void*) { return PyLong_FromLongLong(header_of(pool_of(self)).num_free); }
@@ -338,6 +398,9 @@ PyMethodDef kPoolMethods[] = {
     {"_adopt", pool_adopt, METH_VARARGS, nullptr},
     {"_rows", pool_rows, METH_NOARGS, nullptr},
     {"_events", pool_events, METH_O, nullptr},
+    {"_numbers", pool_numbers, METH_O, nullptr},
+    {"_keep", pool_keep, METH_O, nullptr},
+    {"_run", pool_run, METH_O, nullptr},
     {"_problem", pool_problem, METH_NOARGS, nullptr},
     {"_behind", pool_behind, METH_NOARGS, nullptr},
     {"_put_behind", pool_put_behind, METH_VARARGS, nullptr},
@@ -396,6 +459,20 @@ constexpr const char* kRegionNames[] = {
     "dependencies", "attachments", "admissions", "copies", "events"};
 static_assert(sizeof(kRegionNames) / sizeof(*kRegionNames) == kRegions, "every region has a name");
 
+/// opcodes(): the number of each operation.
+PyObject* core_opcodes(PyObject*, PyObject*) {
+  PyObject* const opcodes = PyDict_New();
+  bool made = opcodes != nullptr;
+  for (int opcode = 1; made && opcode < kOpEnd; opcode++) {
+    PyObject* const number = PyLong_FromLong(opcode);
+    made = number != nullptr && PyDict_SetItemString(opcodes, kOpcodeNames[opcode - 1], number) == 0;
+    Py_XDECREF(number);
+  }
+  if (made) return opcodes;
+  Py_XDECREF(opcodes);
+  return nullptr;
+}
+
 /// layout(): where each number of the header stands (`offset` and `rows` begin lists), and the number of each region.
 PyObject* core_layout(PyObject*, PyObject*) {
   PyObject* const header = PyDict_New();
@@ -422,6 +499,7 @@ PyObject* core_layout(PyObject*, PyObject*) {
 PyMethodDef kFunctions[] = {{"plan", core_plan, METH_VARARGS, "How many words an arena needs."},
                             {"word", core_word, METH_VARARGS, "Set the functions that word the errors."},
                             {"digest", core_digest, METH_VARARGS, "A digest of some bytes."},
+                            {"opcodes", core_opcodes, METH_NOARGS, "The number of each operation of a program."},
                             {"layout", core_layout, METH_NOARGS, "Where everything is."},
                             {nullptr, nullptr, 0, nullptr}};
 

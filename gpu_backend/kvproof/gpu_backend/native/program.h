@@ -35,6 +35,14 @@ enum Opcode : int32_t {
   kOpEnd
 };
 
+#if !defined(__CUDACC__)
+constexpr const char* kOpcodeNames[] = {
+    "allocate", "touch", "free", "lookup", "lookup_longest", "lookup_matrix", "find", "contains", "full_key",
+    "cache_full_blocks", "cache_partial_block", "evict", "move", "copy", "write", "read", "reset", "begin_step", "commit",
+    "attach", "rollback", "finish"};
+static_assert(sizeof(kOpcodeNames) / sizeof(*kOpcodeNames) == kOpEnd - 1, "every operation has a name");
+#endif
+
 /// What became of a program. `at` is the word at which the refused operation stands, `results` how many words of results
 /// the operations before it gave.
 struct Result {

@@ -204,22 +204,26 @@ inline PyObject* pool_full_key(KV_SIGNATURE) {
 
 // --- registration and content ---------------------------------------------------------------------------------------
 
-/// The words that say who names a block, by which text, in which group (STEP-NAME-1).
-inline bool put_naming(PyObject* self, Opcode opcode, PyObject* request, PyObject* group, bool replace, Words& words) {
-  PoolObject& pool = pool_of(self);
+/// Whether the pool takes this as a request (STEP-NAME-1).
+inline bool check_request(const PoolObject& pool, PyObject* request) {
   if (!PyObject_TypeCheck(request, request_type())) return wrong_type("request", request, "a Request");
-  Text& text = text_of(request);
-  PyObject* const name = reinterpret_cast<Request*>(request)->name;
+  const Text& text = text_of(request);
   const Header& h = header_of(pool);
   if (text.hash_block_size != h.hash_block_size || text.digest_words != pool.digest_words ||
       memcmp(text.seed_digest, pool.seed_digest, 4 * static_cast<size_t>(pool.digest_words)) != 0)
     return wrong_type("request", request, "one that is hashed by the pool's contract, size and seed");
-  if (h.has_steps && begins_with(name, kCopyPrefix))
-    return wrong_type("request", name, "another name: that of a copy is never rolled back");
-  int32_t owner = kNobody, number, index;
-  if (h.is_named && !known_holder(pool, name, &owner)) return false;
-  if (!h.is_named) owner = kStranger;
-  if (!as_word("group", group, &index) || !number_text(pool, text, &number)) return false;
+  PyObject* const name = reinterpret_cast<Request*>(request)->name;
+  return !h.has_steps || !begins_with(name, kCopyPrefix) ||
+         wrong_type("request", name, "another name: that of a copy is never rolled back");
+}
+
+/// The words that say who names a block, by which text, in which group.
+inline bool put_naming(PyObject* self, Opcode opcode, PyObject* request, PyObject* group, bool replace, Words& words) {
+  PoolObject& pool = pool_of(self);
+  if (!check_request(pool, request)) return false;
+  int32_t owner = kStranger, number, index;
+  if (header_of(pool).is_named && !known_holder(pool, reinterpret_cast<Request*>(request)->name, &owner)) return false;
+  if (!as_word("group", group, &index) || !number_text(pool, text_of(request), &number)) return false;
   words.put(opcode).put(owner).put(number).put(index).put(replace);
   return true;
 }

@@ -202,13 +202,8 @@ inline PyObject* name_of(const PoolObject& pool, int32_t holder) {
 
 // --- texts ----------------------------------------------------------------------------------------------------------
 
-/// The number of a text: one that stays while events may name it, or 0 where there are no events.
-inline bool number_text(PoolObject& pool, Text& text, int32_t* number) {
-  if (!header_of(pool).tells_events) {
-    *number = 0;
-    pool.chains.data[0] = &text.chain;
-    return true;
-  }
+/// The number of a text, which stays until no event and no entry in flight can name it any more.
+inline bool keep_text(PoolObject& pool, Text& text, int32_t* number) {
   *number = text.number;
   if (text.pool == &pool && text.number < pool.num_texts && pool.texts.data[text.number] == &text) return true;
   if (pool.num_free_texts > 0) {
@@ -222,6 +217,14 @@ inline bool number_text(PoolObject& pool, Text& text, int32_t* number) {
   pool.chains.data[*number] = &text.chain;
   text.pool = &pool;
   text.number = *number;
+  return true;
+}
+
+/// The number of a text for one operation: one that stays, or 0 where there are no events that could name it later.
+inline bool number_text(PoolObject& pool, Text& text, int32_t* number) {
+  if (header_of(pool).tells_events) return keep_text(pool, text, number);
+  *number = 0;
+  pool.chains.data[0] = &text.chain;
   return true;
 }
 
@@ -302,36 +305,40 @@ inline void raise_refusal(PyObject* self, const Outcome& why, const Call& call) 
   raise(PyObject_CallFunction(wording().refusal, "OssiN", self, error, call.operation, why.detail, arguments));
 }
 
-/// Run the first `count` words of the pool's program buffer; results are in its `out`. `effort` is about how many words
-/// are touched: while it is large other threads may run, which is no harm as long as the program reads no texts. False with an error set: then the operation that is to blame has changed nothing.
-inline bool run_program(PyObject* self, int64_t count, int64_t effort, const Call& call, int64_t* results = nullptr) {
+/// Run the first `count` words of the pool's program buffer, up to the first operation that is refused; results are in its
+/// `out`. `effort` is about how many words are touched: while it is large other threads may run, which is no harm as long
+/// as the program reads no texts. False, with an error set, if there is no room for an operation, which then has changed
+/// nothing.
+inline bool run_until_refused(PyObject* self, int64_t count, int64_t effort, Result* done) {
   PoolObject& pool = pool_of(self);
-  int64_t at = 0, answered = 0;
+  *done = {ok(), 0, 0, 0};
   for (;;) {
-    const int32_t* const words = pool.program.data + at;
-    int32_t* const out = pool.out.data + answered;
-    const int64_t room = pool.out.room - answered;
-    Result result;
+    const int32_t* const words = pool.program.data + done->at;
+    int32_t* const out = pool.out.data + done->results;
+    const int64_t left = count - done->at, room = pool.out.room - done->results;
+    Result more;
     if (effort < kWorthReleasing) {
-      result = interpret_program(pool, words, count - at, out, room);
+      more = interpret_program(pool, words, left, out, room);
     } else {
       Py_BEGIN_ALLOW_THREADS
-      result = interpret_program(pool, words, count - at, out, room);
+      more = interpret_program(pool, words, left, out, room);
       Py_END_ALLOW_THREADS
     }
-    at += result.at;
-    answered += result.results;
-    if (result.outcome.code == kOk) break;
-    if (result.outcome.code < kGrow || result.outcome.code == kBadProgram) {
-      raise_refusal(self, result.outcome, call);
-      return false;
-    }
-    Outcome lacking = result.outcome;
-    if (lacking.code == kMoreRoom) lacking.need += answered - result.results;
+    Outcome lacking = more.outcome;
+    if (lacking.code == kMoreRoom) lacking.need += done->results;
+    *done = {lacking, done->operation + more.operation, done->at + more.at, done->results + more.results};
+    if (lacking.code < kGrow || lacking.code == kBadProgram) return true;
     if (!make_room(self, lacking)) return false;
   }
-  if (results != nullptr) *results = answered;
-  return true;
+}
+
+/// Run a program of one operation. False, with an error set, if it is refused or has no room.
+inline bool run_program(PyObject* self, int64_t count, int64_t effort, const Call& call) {
+  Result done;
+  if (!run_until_refused(self, count, effort, &done)) return false;
+  if (done.outcome.code == kOk) return true;
+  raise_refusal(self, done.outcome, call);
+  return false;
 }
 
 }  // namespace kvproof
