@@ -6,18 +6,23 @@ import os
 import shutil
 import subprocess
 import sys
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 PROJECT = Path(__file__).resolve().parents[2]
 ROOTS = ("spec", "reference", "conformance", "gpu_backend")
 
 
-def run_tool(tool: str, arguments: list[str], backend: Path | None = None, **environment: str) -> str:
-    """What a script of `tools/` prints; `backend` is the root of another copy of the backend."""
+def run_tool(
+    tool: str, arguments: list[str], backend: Path | None = None, before: Sequence[str] = (), **environment: str
+) -> str:
+    """What a script of `tools/` prints; `backend` is the root of another copy of the backend.
+
+    `before` is a command that runs another one.
+    """
     roots = [str(PROJECT / root) for root in ROOTS[:-1]] + [str(backend or PROJECT / ROOTS[-1])]
     run = subprocess.run(
-        [sys.executable, str(PROJECT / "tools" / tool), *arguments],
+        [*before, sys.executable, str(PROJECT / "tools" / tool), *arguments],
         env={**os.environ, "PYTHONPATH": os.pathsep.join(roots), **environment},
         capture_output=True,
         text=True,

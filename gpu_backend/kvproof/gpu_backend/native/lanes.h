@@ -15,7 +15,8 @@
 //   sort(n, items, before)       sorts by a total order
 //   add, least, mark, unmark     atomic: add to a word, lower a word, set or clear bits of it; all return what was there
 //
-// Other executors: `lanes_cuda.h` (one cooperative thread block), `lanes_permuted.h` (many lanes in any order, for tests).
+// Other executors: `lanes_cuda.h` (one cooperative thread block), and for
+// tests `lanes_permuted.h` (many lanes in any order) and `lanes_threads.h` (real threads).
 #pragma once
 
 #include "platform.h"

@@ -7,15 +7,11 @@
 
 #if defined(KVPROOF_PERMUTED_LANES)
 #include "lanes_permuted.h"
+#elif defined(KVPROOF_THREADS)
+#include "lanes_threads.h"
 #endif
 
 namespace kvproof {
-
-#if defined(KVPROOF_PERMUTED_LANES)
-using HostLanes = PermutedLanes;  // for tests
-#else
-using HostLanes = SerialLanes;
-#endif
 
 constexpr int64_t kFirstWork = 1 << 14;      ///< words of workspace to begin with
 constexpr int64_t kFewTexts = 1 << 10;       ///< not worth a purge
@@ -266,9 +262,18 @@ inline bool empty_ring(PoolObject& pool) {
 
 template <int W>
 Result interpret_for(PoolObject& pool, const int32_t* words, int64_t count, int32_t* out, int64_t room) {
-  const Workspace work = {pool.work.data, pool.work.room, nullptr, &pool.cell};
-  Pool<W, HostLanes> core(arena_of(pool), pool.chains.data, pool.num_texts, work, HostLanes{});
-  return interpret(core, words, count, out, room);
+  const auto run = [&](const auto& lanes) {
+    const Workspace work = {pool.work.data, pool.work.room, nullptr, &pool.cell};
+    Pool<W, std::decay_t<decltype(lanes)>> core(arena_of(pool), pool.chains.data, pool.num_texts, work, lanes);
+    return interpret(core, words, count, out, room);
+  };
+#if defined(KVPROOF_PERMUTED_LANES)  // for tests
+  return run(PermutedLanes{});
+#elif defined(KVPROOF_THREADS)
+  return run_in_threads(header_of(pool).rows[kBuckets] + 1, run);
+#else
+  return run(SerialLanes{});
+#endif
 }
 
 inline Result interpret_program(PoolObject& pool, const int32_t* words, int64_t count, int32_t* out, int64_t room) {
