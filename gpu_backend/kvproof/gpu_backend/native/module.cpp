@@ -266,10 +266,12 @@ PyObject* pool_events(PyObject* self, PyObject* take) {
   const Entered entered(self, "take_events");
   if (!entered) return nullptr;
   PoolObject& pool = pool_of(self);
-  if (!empty_ring(pool)) return nullptr;
-  PyObject* const events = PyList_New(static_cast<Py_ssize_t>(pool.num_told));
-  for (int64_t i = 0; events != nullptr && i < pool.num_told; i++) {
-    PyObject* const event = event_of(pool, pool.told.data + i * words_of_event(pool));
+  Header& h = header_of(pool);
+  PyObject* const events = PyList_New(static_cast<Py_ssize_t>(pool.num_told + h.num_events));
+  for (int64_t i = 0; events != nullptr && i < pool.num_told + h.num_events; i++) {
+    const int32_t* const table = i < pool.num_told ? pool.told.data : rows_of<int32_t>(h, kEvents);
+    const int64_t row = i < pool.num_told ? i : (h.first_event + i - pool.num_told) % h.rows[kEvents];
+    PyObject* const event = event_of(pool, table + row * words_of_event(pool));
     if (event == nullptr) {
       Py_DECREF(events);
       return nullptr;
@@ -277,7 +279,7 @@ PyObject* pool_events(PyObject* self, PyObject* take) {
     PyList_SET_ITEM(events, static_cast<Py_ssize_t>(i), event);
   }
   if (events != nullptr && take == Py_True) {
-    pool.num_told = 0;
+    pool.num_told = h.first_event = h.num_events = 0;
     if (!purge_texts(pool)) PyErr_Clear();  // without memory it is done another time
   }
   return events;
