@@ -181,7 +181,8 @@ KV_FN void append_to_block(P& p, Block& block, int32_t e) {
   (last == kNone ? block.first_entry : p.entries[last].next_of_block) = e;
 }
 
-/// Blocks whose entries are about to be read, one after the other: ask memory for those further on. A hint, for one lane.
+/// Blocks whose entries are about to be read, one after the other: ask memory for those further on. A hint, for one
+/// lane.
 template <class P, class I>
 KV_FN void look_ahead(const P& p, int32_t n, I id, int32_t i) {
   constexpr int32_t kBlockAhead = 12, kEntryAhead = 6;

@@ -4,19 +4,20 @@
 // primitives all lanes see the same memory, and every value that a branch depends on is the same in every lane. So the
 // same source gives the same bytes whether there is one lane or a thousand.
 //
-//   each(n, f)                   f(i) for every i < n, in any order; no two f(i) may write the same word
-//   one(f)                       f() once, by one lane
-//   first(n, p)                  the smallest i with p(i), n if there is none; p(i) may write only words that are i's own
-//   scan(n, count, put)          put(i, count(0) + ... + count(i-1)) for every i < n; returns the sum of all counts.
-//                                No count may depend on what a put of the same scan writes
+//   each(n, f)              f(i) for every i < n, in any order; no two f(i) may write the same word
+//   one(f)                  f() once, by one lane
+//   first(n, p)             the smallest i with p(i), n if there is none; p(i) may write only words that are i's own
+//   scan(n, count, put)     put(i, count(0) + ... + count(i-1)) for every i < n; returns the sum of all counts.
+//                           No count may depend on what a put of the same scan writes
 //   in_order(n, place_of, table, f)
-//                                f(i, place_of(i)) for every i < n; those with the same place run in ascending i, others
-//                                in any order. A place is an index of `table`, and depends on nothing that an f writes
-//   sort(n, items, before)       sorts by a total order
-//   add, least, mark, unmark     atomic: add to a word, lower a word, set or clear bits of it; all return what was there
+//                           f(i, place_of(i)) for every i < n; those with the same place run in ascending i, others in
+//                           any order. A place is an index of `table`, and depends on nothing that an f writes
+//   sort(n, items, before)  sorts by a total order
+//   add, least, mark, unmark
+//                           atomic: add to a word, lower it, set or clear bits of it; all return what was there
 //
-// Other executors: `lanes_cuda.h` (one cooperative thread block), and for
-// tests `lanes_permuted.h` (many lanes in any order) and `lanes_threads.h` (real threads).
+// Other executors: `lanes_cuda.h` (one cooperative thread block), and for tests `lanes_permuted.h` (many lanes in any
+// order) and `lanes_threads.h` (real threads).
 #pragma once
 
 #include "platform.h"

@@ -1,7 +1,7 @@
 // An executor for tests: many lanes that take their turns in random order, as those of a GPU may.
 //
-// What two lanes do within one primitive is done in an arbitrary order, all counts of a scan before its first put, and a
-// place of `in_order` is fought for as on a GPU. An operation that is right only because one lane goes through a loop
+// What two lanes do within one primitive is done in an arbitrary order, all counts of a scan before its first put, and
+// a place of `in_order` is fought for as on a GPU. An operation that is right only because one lane goes through a loop
 // from front to back leaves another arena here.
 #pragma once
 

@@ -339,7 +339,7 @@ PyObject* pool_run(PyObject* self, PyObject* memory) {
   if (!ran) return nullptr;
   if (!header_of(pool).tells_events && !purge_texts(pool)) return nullptr;  // nobody takes events, which does it else
   const bool is_refused = done.outcome.code != kOk;
-  const char* const error = is_refused && done.outcome.code < kGrow ? kErrorNames[done.outcome.code] : "InvalidArgument";
+  const char* const error = done.outcome.code < kGrow ? kErrorNames[done.outcome.code] : "InvalidArgument";
   return Py_BuildValue("(y#Lsi)", pool.out.room > 0 ? reinterpret_cast<const char*>(pool.out.data) : "",
                        static_cast<Py_ssize_t>(4 * done.results),
                        is_refused ? static_cast<long long>(done.operation) : -1LL, error, done.outcome.detail);

@@ -1,7 +1,8 @@
 // Step programs: a stream of words, opcodes with their operands, interpreted over one arena.
 //
-// Operations run one after the other. The first one that is refused changes nothing and ends the program; those before it
-// have happened. The caller learns which one it was, and where it stands, so that it can make room and go on from there.
+// Operations run one after the other. The first one that is refused changes nothing and ends the program; those before
+// it have happened. The caller learns which one it was, and where it stands, so that it can make room and go on from
+// there.
 #pragma once
 
 #include "steps.h"
@@ -38,13 +39,13 @@ enum Opcode : int32_t {
 #if !defined(__CUDACC__)
 constexpr const char* kOpcodeNames[] = {
     "allocate", "touch", "free", "lookup", "lookup_longest", "lookup_matrix", "find", "contains", "full_key",
-    "cache_full_blocks", "cache_partial_block", "evict", "move", "copy", "write", "read", "reset", "begin_step", "commit",
-    "attach", "rollback", "finish"};
+    "cache_full_blocks", "cache_partial_block", "evict", "move", "copy", "write", "read", "reset", "begin_step",
+    "commit", "attach", "rollback", "finish"};
 static_assert(sizeof(kOpcodeNames) / sizeof(*kOpcodeNames) == kOpEnd - 1, "every operation has a name");
 #endif
 
-/// What became of a program. `at` is the word at which the refused operation stands, `results` how many words of results
-/// the operations before it gave.
+/// What became of a program. `at` is the word at which the refused operation stands, `results` how many words of
+/// results the operations before it gave.
 struct Result {
   Outcome outcome;
   int64_t operation, at, results;

@@ -175,7 +175,8 @@ inline PyObject* pool_find(KV_SIGNATURE) {
   PyObject* const hits = PyList_New(n);
   for (Py_ssize_t i = 0; hits != nullptr && i < n; i++) {
     const auto item = [&](int at) { return PyList_GET_ITEM(flat, 4 * i + at); };
-    PyList_SET_ITEM(hits, i, Py_BuildValue("(OONO)", item(0), item(1), name_of(pool, pool.out.data[4 * i + 2]), item(3)));
+    PyObject* const writer = name_of(pool, pool.out.data[4 * i + 2]);
+    PyList_SET_ITEM(hits, i, Py_BuildValue("(OONO)", item(0), item(1), writer, item(3)));
   }
   Py_DECREF(flat);
   return hits;

@@ -1,5 +1,5 @@
-// A pool as a Python object: the arena it works on, the names and texts behind the core's numbers, and how one operation
-// is run, with room made where it is lacking (ERR-OWNER-1).
+// A pool as a Python object: the arena it works on, the names and texts behind the core's numbers, and how one
+// operation is run, with room made where it is lacking (ERR-OWNER-1).
 #pragma once
 
 #include "arena.h"
@@ -166,7 +166,8 @@ inline bool number_name(PoolObject& pool, PyObject* name, int32_t* holder) {
 /// A holder as a caller names it: None where references are anonymous (POOL-HOLDER-2, STEP-NAME-1).
 inline bool check_holder(const PoolObject& pool, PyObject* name) {
   if (!header_of(pool).is_named)
-    return name == nullptr || name == Py_None || wrong_type("holder", name, "None: the pool's references are anonymous");
+    return name == nullptr || name == Py_None ||
+           wrong_type("holder", name, "None: the pool's references are anonymous");
   if (!check_name("holder", name == nullptr ? Py_None : name)) return false;
   if (header_of(pool).has_steps && begins_with(name, kPoolCopyPrefix))
     return wrong_type("holder", name, "another name: those that begin with copy:pool: are the pool's own");
@@ -224,7 +225,8 @@ inline bool number_text(PoolObject& pool, Text& text, int32_t* number) {
   return true;
 }
 
-/// All events are taken: let go of the texts that no entry in flight names. Done when there are twice as many as last time.
+/// All events are taken: let go of the texts that no entry in flight names. Done when there are twice as many as last
+/// time.
 inline bool purge_texts(PoolObject& pool) {
   const Header& h = header_of(pool);
   if (pool.num_texts - pool.num_free_texts < pool.purge_at) return true;
@@ -254,7 +256,8 @@ inline bool empty_ring(PoolObject& pool) {
   if (!pool.told.reserve((pool.num_told + h.num_events) * words)) return false;
   for (int64_t i = 0; i < h.num_events; i++)
     memcpy(pool.told.data + (pool.num_told + i) * words,
-           rows_of<int32_t>(h, kEvents) + (h.first_event + i) % h.rows[kEvents] * words, static_cast<size_t>(words) * 4);
+           rows_of<int32_t>(h, kEvents) + (h.first_event + i) % h.rows[kEvents] * words,
+           static_cast<size_t>(words) * 4);
   pool.num_told += h.num_events;
   h.first_event = h.num_events = 0;
   return true;
@@ -310,10 +313,10 @@ inline void raise_refusal(PyObject* self, const Outcome& why, const Call& call) 
   raise(PyObject_CallFunction(wording().refusal, "OssiN", self, error, call.operation, why.detail, arguments));
 }
 
-/// Run the first `count` words of the pool's program buffer, up to the first operation that is refused; results are in its
-/// `out`. `effort` is about how many words are touched: while it is large other threads may run, which is no harm as long
-/// as the program reads no texts. False, with an error set, if there is no room for an operation, which then has changed
-/// nothing.
+/// Run the first `count` words of the pool's program buffer, up to the first operation that is refused; results are in
+/// its `out`. `effort` is about how many words are touched: while it is large other threads may run, which is no harm
+/// as long as the program reads no texts. False, with an error set, if there is no room for an operation, which then
+/// has changed nothing.
 inline bool run_until_refused(PyObject* self, int64_t count, int64_t effort, Result* done) {
   PoolObject& pool = pool_of(self);
   *done = {ok(), 0, 0, 0};

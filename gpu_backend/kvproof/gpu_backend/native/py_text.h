@@ -1,7 +1,7 @@
 // Texts and requests as Python objects: tokens, and the chain of their prefix hashes (HASH-*, REQ-*).
 //
-// A text only ever grows; a request that is truncated while somebody else names its text goes on with a copy. So whoever
-// keeps a text, as the events of a pool do, keeps what it was.
+// A text only ever grows; a request that is truncated while somebody else names its text goes on with a copy. So
+// whoever keeps a text, as the events of a pool do, keeps what it was.
 #pragma once
 
 #include "py_values.h"
@@ -240,8 +240,8 @@ inline PyObject* text_num_tokens(PyObject* self, void*) {
 
 // --- Request as a type of Python ------------------------------------------------------------------------------------
 
-/// RequestBase(name, tokens, digest_words, h, seed_digest, extra_keys, extras): `extras` are (source, value, start, end)
-/// with end -1 for none; everything but the tokens was checked by the caller.
+/// RequestBase(name, tokens, digest_words, h, seed_digest, extra_keys, extras): `extras` are (source, value, start,
+/// end) with end -1 for none; everything but the tokens was checked by the caller.
 inline PyObject* make_request(PyTypeObject* type, PyObject* args, PyObject*) {
   PyObject *name, *tokens, *extra_keys, *extras;
   const char* seed;

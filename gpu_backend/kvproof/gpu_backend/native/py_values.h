@@ -74,7 +74,8 @@ inline bool check_name(const char* what, PyObject* value) {
 inline bool as_key(PyObject* value, int digest_words, int32_t* out) {
   const Py_ssize_t digest_bytes = 4 * digest_words;
   if (!PyBytes_CheckExact(value) || PyBytes_GET_SIZE(value) != digest_bytes + 4)
-    return wrong_type("a key", value, digest_words == 4 ? "20 bytes (digest, then group)" : "36 bytes (digest, then group)");
+    return wrong_type("a key", value,
+                      digest_words == 4 ? "20 bytes (digest, then group)" : "36 bytes (digest, then group)");
   const uint8_t* const bytes = reinterpret_cast<const uint8_t*>(PyBytes_AS_STRING(value));
   const uint8_t* const group = bytes + digest_bytes;
   out[0] = static_cast<int32_t>(static_cast<uint32_t>(group[0]) << 24 | static_cast<uint32_t>(group[1]) << 16 |
@@ -122,7 +123,8 @@ inline bool take_arguments(const char* operation, const char* const* names, int 
     int i = 0;
     while (i < most && PyUnicode_CompareWithASCIIString(name, names[i]) != 0) i++;
     if (i == most || out[i] != nullptr) {
-      PyErr_Format(PyExc_TypeError, "%s() got %s argument '%U'", operation, i == most ? "an unknown" : "twice the", name);
+      const char* const wrong = i == most ? "an unknown" : "twice the";
+      PyErr_Format(PyExc_TypeError, "%s() got %s argument '%U'", operation, wrong, name);
       return false;
     }
     out[i] = args[given + k];

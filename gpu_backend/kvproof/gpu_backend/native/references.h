@@ -230,27 +230,33 @@ KV_OPERATION Outcome check_releases(P& p, int32_t holder, int32_t n, const int32
   return too_often < n ? refused(kNotReferenced, too_often) : ok();
 }
 
+/// Take a named holder off its blocks, each of which it holds once.
+template <class P>
+KV_FN void let_go(P& p, int32_t holder, int32_t n, const int32_t* ids) {
+  Header& h = *p.h;
+  int32_t* const rows = p.work.words;  // the readers that become free
+  p.lanes.each(n, [&](int i) {
+    rows[i] = ids[i] == kNullBlock ? kNone : remove_holder(p, p.block(ids[i]), holder);
+  });
+  const int32_t freed = p.lanes.scan(
+      n, [&](int i) { return rows[i] != kNone; },
+      [&](int i, int rank) {
+        if (rows[i] != kNone) p.free_readers[h.rows[kReaders] - h.num_readers + rank] = rows[i];
+      });
+  const int32_t released = p.lanes.scan(n, [&](int i) { return ids[i] != kNullBlock; }, [](int, int) {});
+  p.lanes.one([&] {
+    h.num_readers -= freed;
+    if (released > 0) p.holders[row_of_holder(holder)].references -= released;  // else nobody may be called so
+  });
+}
+
 /// Drop one reference for each id; blocks that reach 0 take their places in the queue (POOL-FREE-2, -3, -5).
 /// It was checked that the holder may. The workspace has room to tend the queue.
 template <class P>
 KV_OPERATION void release(P& p, int32_t holder, int32_t n, const int32_t* ids) {
+  constexpr int32_t kStays = -1, kGoesFirst = -2, kGoesLast = -3;
   Header& h = *p.h;
-  int32_t* const rows = p.work.words;
-  if (p.is_named()) {  // every block once
-    p.lanes.each(n, [&](int i) {
-      rows[i] = ids[i] == kNullBlock ? kNone : remove_holder(p, p.block(ids[i]), holder);
-    });
-    const int32_t freed = p.lanes.scan(
-        n, [&](int i) { return rows[i] != kNone; },
-        [&](int i, int rank) {
-          if (rows[i] != kNone) p.free_readers[h.rows[kReaders] - h.num_readers + rank] = rows[i];
-        });
-    const int32_t released = p.lanes.scan(n, [&](int i) { return ids[i] != kNullBlock; }, [](int, int) {});
-    p.lanes.one([&] {
-      h.num_readers -= freed;
-      if (released > 0) p.holders[row_of_holder(holder)].references -= released;  // else nobody may be called so
-    });
-  }
+  if (p.is_named()) let_go(p, holder, n, ids);
   p.lanes.each(n, [&](int i) {
     if (ids[i] != kNullBlock) p.lanes.add(&p.block(ids[i]).references, -1);
   });
@@ -259,8 +265,7 @@ KV_OPERATION void release(P& p, int32_t holder, int32_t n, const int32_t* ids) {
   p.lanes.each(n, [&](int i) {
     if (is_released(i)) p.lanes.least(&p.block(ids[i]).place, -1 - i);
   });
-  constexpr int32_t kStays = -1, kGoesFirst = -2, kGoesLast = -3;
-  int32_t* const offsets = p.work.words;  // one of these, then where in the queue the block goes
+  int32_t* const offsets = p.work.words;  // one of the constants, then where in the queue the block goes
   p.lanes.each(n, [&](int i) {
     const Block& block = p.block(ids[i]);
     const bool goes = is_released(i) && block.place == -1 - i;

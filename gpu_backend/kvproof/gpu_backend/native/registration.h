@@ -117,98 +117,147 @@ KV_FN void admit(P& p, int32_t request) {
   p.admissions[p.h->num_admissions++] = {p.current(), request};
 }
 
-/// Name the blocks `id(i)` by the text's prefixes `prefix(i)`, which ascend; all or none (REG-ATOMIC-1).
-template <class P, class I, class F>
-KV_FN Outcome register_keys(P& p, const Naming& naming, int32_t n, I id, F prefix) {
-  Header& h = *p.h;
+/// One registering call: the blocks `id(i)` are named by the text's prefixes `prefix(i)`, which ascend.
+template <class I, class F>
+struct Registration {
+  Naming naming;
+  int32_t n;
+  I id;
+  F prefix;
+  // Decided before anything changes; the lists lie in the workspace.
+  int32_t* acts;     ///< for each slot what is done, afterwards for each that was added whether it is news
+  int32_t* chosen;   ///< the slots where something is done
+  int32_t* left;     ///< room for the entries that leave
+  int32_t coming, leaving;
+};
+
+/// The block of the j-th chosen slot.
+template <class P, class R>
+KV_FN Block& block_of(const P& p, const R& call, int j) {
+  return p.block(call.id(call.chosen[j]));
+}
+
+template <class P, class R>
+KV_FN int32_t leaving_of(const P& p, const R& call, int j) {
+  return count_leaving(p, call.acts[call.chosen[j]], block_of(p, call, j));
+}
+
+/// What the call does, all of it or none (REG-ATOMIC-1); refused if one slot is, or if there is no room.
+template <class P, class R>
+KV_FN Outcome decide(P& p, R& call) {
+  const int32_t n = call.n;
   Outcome why;
   if (lacks_work(p, 2 * static_cast<int64_t>(n), &why)) return why;
-  int32_t* const acts = p.work.words;
-  int32_t* const chosen = acts + n;
-  const auto fails = [&](int i) {
-    const Plan planned = plan(p, naming, id(i), prefix(i));
-    acts[i] = planned.act;
+  call.acts = p.work.words;
+  call.chosen = call.acts + n;
+  const auto is_refused = [&](int i) {
+    const Plan planned = plan(p, call.naming, call.id(i), call.prefix(i));
+    call.acts[i] = planned.act;
     return planned.code != kOk;
   };
-  const int bad = p.lanes.first(n, fails);
-  if (bad < n) return refused(plan(p, naming, id(bad), prefix(bad)).code, bad);
-  if (repeats(p, n, [&](int i) { return acts[i] == kNothing ? kNullBlock : id(i); }))  // REG-FULL-4
+  const int bad = p.lanes.first(n, is_refused);
+  if (bad < n) return refused(plan(p, call.naming, call.id(bad), call.prefix(bad)).code, bad);
+  if (repeats(p, n, [&](int i) { return call.acts[i] == kNothing ? kNullBlock : call.id(i); }))  // REG-FULL-4
     return refused(kInvalidBlock);
-
-  const int32_t coming = p.lanes.scan(
-      n, [&](int i) { return acts[i] != kNothing; },
+  call.coming = p.lanes.scan(
+      n, [&](int i) { return call.acts[i] != kNothing; },
       [&](int i, int rank) {
-        if (acts[i] != kNothing) chosen[rank] = i;
+        if (call.acts[i] != kNothing) call.chosen[rank] = i;
       });
-  if (coming == 0) return ok();
-  const auto block = [&](int j) -> Block& { return p.block(id(chosen[j])); };
-  const auto leave = [&](int j) { return count_leaving(p, acts[chosen[j]], block(j)); };
-  const int32_t leaving = p.lanes.scan(coming, leave, [](int, int) {});
-  int32_t* const left = chosen + coming;
-  if (lacks_work(p, static_cast<int64_t>(n) + coming + leaving, &why) ||
-      lacks(p, kEntries, h.num_entries, coming, &why) || lacks_events(p, leaving + coming, &why))
-    return why;
-  if (p.has_steps() && (lacks(p, kPendings, h.num_pendings, coming, &why) ||
-                        lacks(p, kAdmissions, h.num_admissions, 1, &why)))
-    return why;
+  call.left = call.chosen + call.coming;
+  call.leaving = p.lanes.scan(
+      call.coming, [&](int j) { return leaving_of(p, call, j); }, [](int, int) {});
+  const bool lacks_room = lacks_work(p, static_cast<int64_t>(n) + call.coming + call.leaving, &why) ||
+                          lacks(p, kEntries, p.h->num_entries, call.coming, &why) ||
+                          lacks_events(p, call.leaving + call.coming, &why) ||
+                          (p.has_steps() && (lacks(p, kPendings, p.h->num_pendings, call.coming, &why) ||
+                                             lacks(p, kAdmissions, p.h->num_admissions, 1, &why)));
+  return lacks_room ? why : ok();
+}
 
-  // Until it is dropped, what leaves still stands in the list of its key; see `events.h`.
-  p.lanes.scan(coming, leave, [&](int j, int offset) {
-    const int32_t act = acts[chosen[j]];
-    if (act != kAdd) detach(p, block(j), left + offset, [&](int32_t e) { return leaves(p, act, e); });
-  });
-  if (p.has_steps()) {
-    drop(p, leaving, left);
-    p.lanes.one([&] { admit(p, naming.owner); });
-  }
-  const Chain& text = *p.texts[naming.text];
+/// Take what leaves out of its blocks. Until it is dropped it still stands in the list of its key; see `events.h`.
+template <class P, class R>
+KV_FN void take_out(P& p, R& call) {
+  p.lanes.scan(
+      call.coming, [&](int j) { return leaving_of(p, call, j); },
+      [&](int j, int offset) {
+        const int32_t act = call.acts[call.chosen[j]];
+        if (act == kAdd) return;
+        detach(p, block_of(p, call, j), call.left + offset, [&](int32_t e) { return leaves(p, act, e); });
+      });
+}
+
+/// Make the new entries: servable at once, or with steps reserved in the current one (STEP-RESERVE-1).
+template <class P, class R>
+KV_FN void enter(P& p, R& call) {
+  Header& h = *p.h;
+  const Naming& naming = call.naming;
   const auto entry = [&](int j) { return p.free_entries[h.rows[kEntries] - h.num_entries - 1 - j]; };
-  p.lanes.each(coming, [&](int j) {
+  p.lanes.each(call.coming, [&](int j) {
     const int32_t e = entry(j);
-    const Prefix named = prefix(chosen[j]);
-    copy_digest<P::kDigestWords>(p.entries[e].digest, digest_of(p, text, named));
-    p.entries[e].block = id(chosen[j]);
+    const Prefix named = call.prefix(call.chosen[j]);
+    Block& block = block_of(p, call, j);
+    copy_digest<P::kDigestWords>(p.entries[e].digest, digest_of(p, *p.texts[naming.text], named));
+    p.entries[e].block = call.id(call.chosen[j]);
     p.entries[e].position = named.position;
-    append_to_block(p, block(j), e);
-    block(j).group = naming.group;
-    block(j).slot = named.slot;
-    if (p.has_steps()) {
-      const int32_t row = static_cast<int32_t>(h.num_pendings) + j;
-      p.pendings[row] = {e, named.position, p.current(), naming.owner, naming.text, static_cast<int32_t>(h.calls),
-                         static_cast<int32_t>(h.registrations + j) & INT32_MAX, 0};
-      p.entries[e].position = ~row;
-    }
+    append_to_block(p, block, e);
+    block.group = naming.group;
+    block.slot = named.slot;
+    if (!p.has_steps()) return;
+    const int32_t row = static_cast<int32_t>(h.num_pendings) + j;
+    p.pendings[row] = {e, named.position, p.current(), naming.owner, naming.text, static_cast<int32_t>(h.calls),
+                       static_cast<int32_t>((h.registrations + j) & INT32_MAX), 0};
+    p.entries[e].position = ~row;
   });
   const auto bucket = [&](int j) { return bucket_of(p, p.entries[entry(j)].digest, naming.group); };
-  p.lanes.in_order(coming, bucket, p.buckets, [&](int j, int32_t place) {
+  p.lanes.in_order(call.coming, bucket, p.buckets, [&](int j, int32_t place) {
     const int32_t first = find_in_bucket(p, place, p.entries[entry(j)].digest, naming.group);
-    acts[chosen[j]] = h.tells_events && !p.has_steps() && is_news(p, first, id(chosen[j]));
+    const int32_t slot = call.chosen[j];
+    call.acts[slot] = h.tells_events && !p.has_steps() && is_news(p, first, call.id(slot));
     link(p, entry(j), place, first);
   });
   p.lanes.one([&] {
-    h.num_entries += coming;
+    h.num_entries += call.coming;
     h.calls = (h.calls + 1) & INT32_MAX;
-    h.registrations += coming;
-    if (p.has_steps()) h.num_pendings += coming;
+    h.registrations += call.coming;
+    if (p.has_steps()) h.num_pendings += call.coming;
   });
-  if (p.has_steps()) return ok();
+}
 
-  drop(p, leaving, left);
-  if (!h.tells_events) return ok();
-  // Runs of news (EVENT-STORED-4).
-  const int64_t size = p.groups[naming.group].block_size;
-  const auto is_news_at = [&](int j) { return acts[chosen[j]] != 0; };
-  const auto follows = [&](int j) {
-    return j > 0 && is_news_at(j - 1) && prefix(chosen[j]).position == prefix(chosen[j - 1]).position + size;
-  };
+/// Tell of what is news, run by run (EVENT-STORED-4).
+template <class P, class R>
+KV_FN void tell_news(P& p, const R& call) {
+  const int64_t size = p.groups[call.naming.group].block_size;
+  const auto position = [&](int j) { return call.prefix(call.chosen[j]).position; };
+  const auto is_news_at = [&](int j) { return call.acts[call.chosen[j]] != 0; };
+  const auto follows = [&](int j) { return j > 0 && is_news_at(j - 1) && position(j) == position(j - 1) + size; };
   const auto begins = [&](int j) { return is_news_at(j) && !follows(j); };
-  const int32_t runs = p.lanes.scan(coming, begins, [&](int j, int rank) {
+  const int32_t runs = p.lanes.scan(call.coming, begins, [&](int j, int rank) {
     if (!begins(j)) return;
     int32_t count = 1;
-    while (j + count < coming && is_news_at(j + count) && follows(j + count)) count++;
-    write_stored(p, rank, naming.group, naming.text, prefix(chosen[j]).position, count);
+    while (j + count < call.coming && is_news_at(j + count) && follows(j + count)) count++;
+    write_stored(p, rank, call.naming.group, call.naming.text, position(j), count);
   });
-  p.lanes.one([&] { h.num_events += runs; });
+  p.lanes.one([&] { p.h->num_events += runs; });
+}
+
+/// Run a registering call. With steps what leaves goes at once, and what comes waits for its commit; else it is the
+/// other way round, so that the net change can be told (EVENT-NET-1).
+template <class P, class I, class F>
+KV_FN Outcome register_keys(P& p, const Naming& naming, int32_t n, I id, F prefix) {
+  Registration<I, F> call = {naming, n, id, prefix, nullptr, nullptr, nullptr, 0, 0};
+  const Outcome decided = decide(p, call);
+  if (decided.code != kOk || call.coming == 0) return decided;
+  take_out(p, call);
+  if (p.has_steps()) {
+    drop(p, call.leaving, call.left);
+    p.lanes.one([&] { admit(p, naming.owner); });
+    enter(p, call);
+  } else {
+    enter(p, call);
+    drop(p, call.leaving, call.left);
+    if (p.h->tells_events) tell_news(p, call);
+  }
   return ok();
 }
 

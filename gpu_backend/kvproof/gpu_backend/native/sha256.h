@@ -24,7 +24,8 @@ inline const uint32_t* round_constants() {
 inline uint32_t rotated(uint32_t x, int by) { return x >> by | x << (32 - by); }
 
 inline uint32_t read_big_endian(const uint8_t* p) {
-  return static_cast<uint32_t>(p[0]) << 24 | static_cast<uint32_t>(p[1]) << 16 | static_cast<uint32_t>(p[2]) << 8 | p[3];
+  return static_cast<uint32_t>(p[0]) << 24 | static_cast<uint32_t>(p[1]) << 16 | static_cast<uint32_t>(p[2]) << 8 |
+         p[3];
 }
 
 inline void add_block(uint32_t* state, const uint8_t* block) {

@@ -1,7 +1,7 @@
 // Steps: begin, commit, attach, rollback, finish (STEP-*).
 //
-// What is in flight is kept in flat tables, one row for each entry, dependency, admission and copy of an open step. They
-// are short, and one pass over a table is what lanes do best.
+// What is in flight is kept in flat tables, one row for each entry, dependency, admission and copy of an open step.
+// They are short, and one pass over a table is what lanes do best.
 #pragma once
 
 #include "questions.h"
@@ -270,7 +270,9 @@ KV_FN void unmark_holders(P& p, int32_t n, const int32_t* holders) {
 template <class P>
 KV_OPERATION void take_back(P& p) {
   Header& h = *p.h;
-  const auto is_marked = [&](int32_t holder) { return holder != kNobody && p.holders[row_of_holder(holder)].mark != 0; };
+  const auto is_marked = [&](int32_t holder) {
+    return holder != kNobody && p.holders[row_of_holder(holder)].mark != 0;
+  };
   int32_t* const list = p.work.words;
   const int32_t leaving = p.lanes.scan(
       static_cast<int>(h.num_pendings), [&](int i) { return is_marked(p.pendings[i].owner); },

@@ -1,7 +1,7 @@
 // XXH3-128 with seed 0 and the default secret, for every length (HASH-ALGORITHM-1), on host and device.
 //
-// Written from the description of the algorithm in the xxHash specification by Yann Collet. The secret and the constants
-// are those of xxHash, Copyright (C) 2012-2023 Yann Collet, BSD 2-Clause License (https://www.xxhash.com).
+// Written from the description of the algorithm in the xxHash specification by Yann Collet. The secret and the
+// constants are those of xxHash, Copyright (C) 2012-2023 Yann Collet, BSD 2-Clause License (https://www.xxhash.com).
 #pragma once
 
 #include "platform.h"
