@@ -10,7 +10,7 @@ import pytest
 
 from tests.gpu_backend.variants import run_tool, sabotaged
 
-SANITIZED = "-O1 -g -fsanitize=address,undefined -fno-sanitize-recover=all -DKVPROOF_FEW_HOLES=0"
+SANITIZED = "-O0 -g1 -fsanitize=address,undefined -fno-sanitize-recover=all -DKVPROOF_FEW_HOLES=0"
 
 
 def libraries() -> str:
