@@ -36,6 +36,11 @@ certify: setup ## Certify the reference on vectors, tiny pools, real traces and 
 	@rm -rf $(CERTIFICATE)
 	@$(BIN)/kvproof certify reference --out $(CERTIFICATE)
 
+.PHONY: certify-gpu
+certify-gpu: setup ## Certify the backend the same way; the certificate is in build/certificate-of-gpu
+	@rm -rf $(CERTIFICATE)-of-gpu
+	@$(BIN)/kvproof certify gpu --out $(CERTIFICATE)-of-gpu
+
 # vLLM's block pool, in an environment of its own; another release by VLLM=0.24.0.
 VLLM := 0.33.0
 VLLM_FOLDER := build/vllm$(if $(filter-out 0.33.0,$(VLLM)),-$(VLLM))
@@ -89,7 +94,7 @@ RESULTS := build/results
 TARGETS := reference steps machine
 
 .PHONY: nightly
-nightly: mutants mutate certify-mutants deep ## Run all the long checks below
+nightly: mutants mutate certify-mutants deep fuzz-core core-mutants ## Run all the long checks below
 
 .PHONY: mutants
 mutants: setup ## Run every named mutant through every layer
@@ -117,6 +122,14 @@ certify-mutants: setup ## Certify every named mutant: each has to fail, by a cla
 deep: setup ## Explore and compare larger pools; run the tests of the reference under the long hypothesis profile
 	@$(BIN)/python -m kvproof.conformance.deep docs/evidence/deep.md
 	@HYPOTHESIS_PROFILE=long $(BIN)/python -m pytest tests/reference -n auto --timeout 3600
+
+.PHONY: fuzz-core
+fuzz-core: setup ## Compare the native core with the reference, 10 million calls
+	@$(BIN)/python tools/fuzz_core.py --calls 10000000 --log docs/evidence/core.md
+
+.PHONY: core-mutants
+core-mutants: setup ## Build the native core with one fault after the other, and let the fuzz find each
+	@$(BIN)/python tools/core_mutants.py
 
 .PHONY: clean
 clean: ## Remove all that make made, .venv too

@@ -21,6 +21,9 @@ MAY_IMPORT = {
     "conformance": {"conformance", "reference", "spec"},
 }
 
+ADAPTERS = {"gpu_backend/kvproof/gpu_backend/adapter.py": {"conformance.backends", "conformance.operations"}}
+"""Adapters live with their backend and speak the suite's language; only the suite imports them."""
+
 HEAVY = ("torch", "numpy", "z3", "crosshair", "hypothesis")
 
 
@@ -42,6 +45,12 @@ def forbidden_imports(source: str, package: str) -> list[str]:
     return [".".join(name) for name in ours if name[0] == "kvproof" and (len(name) < 2 or name[1] not in allowed)]
 
 
+def is_of_the_adapter(path: Path, module: str) -> bool:
+    """Whether a module may import another one because it is an adapter."""
+    allowed = ADAPTERS.get(str(path.relative_to(PROJECT)), set())
+    return any(module.startswith(f"kvproof.{name}.") for name in allowed)
+
+
 def modules() -> list[tuple[str, Path]]:
     """List every module of the four packages, each with the package that it lies in."""
     return [
@@ -56,9 +65,36 @@ def test_a_package_imports_only_what_it_may(part: str) -> None:
     found = {
         str(path.relative_to(PROJECT)): forbidden
         for package, path in modules()
-        if package.split(".")[1] == part and (forbidden := forbidden_imports(path.read_text(encoding="utf-8"), package))
+        if package.split(".")[1] == part
+        and (
+            forbidden := [
+                module
+                for module in forbidden_imports(path.read_text(encoding="utf-8"), package)
+                if not is_of_the_adapter(path, module)
+            ]
+        )
     }
     assert not found
+
+
+def test_an_adapter_reaches_nothing_but_the_language_of_the_suite() -> None:
+    [adapter] = ADAPTERS
+    assert is_of_the_adapter(PROJECT / adapter, "kvproof.conformance.backends.wire.Step")
+    assert not is_of_the_adapter(PROJECT / adapter, "kvproof.conformance.world.World")
+    assert not is_of_the_adapter(PROJECT / adapter, "kvproof.reference.BlockPool")
+    assert not is_of_the_adapter(
+        PROJECT / "gpu_backend/kvproof/gpu_backend/pool.py", "kvproof.conformance.operations.Free"
+    )
+
+
+def test_only_the_suite_imports_an_adapter() -> None:
+    importers = [
+        path.name
+        for package, path in modules()
+        for module in imported_modules(path.read_text(encoding="utf-8"), package)
+        if module.startswith("kvproof.gpu_backend.adapter")
+    ]
+    assert importers == []
 
 
 def test_every_package_has_modules_to_check() -> None:

@@ -1,1 +1,23 @@
-"""The production backend arrives in a later release; nothing is exported yet."""
+"""The torch/CUDA backend: a block pool on one native core, exact on every transition. It runs on the CPU.
+
+`BlockPool` has the operations of the specification. The core is built at first use, which needs a C++ compiler.
+"""
+
+try:
+    import torch  # noqa: F401 # the state of a pool lies in a tensor
+except ModuleNotFoundError as error:
+    raise ModuleNotFoundError("the backend needs torch: install kvproof[torch]", name=error.name) from error
+
+from kvproof.gpu_backend import build
+
+build.load()  # before anything that imports it
+
+# ruff: noqa: E402
+from kvproof.gpu_backend.hashing import PrefixHasher
+from kvproof.gpu_backend.observation import PoolState
+from kvproof.gpu_backend.pool import BlockPool, Hit
+from kvproof.gpu_backend.program import StepProgram
+from kvproof.gpu_backend.request import Request
+from kvproof.gpu_backend.saving import CorruptedState
+
+__all__ = ["BlockPool", "CorruptedState", "Hit", "PoolState", "PrefixHasher", "Request", "StepProgram"]

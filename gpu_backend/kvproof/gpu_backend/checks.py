@@ -1,0 +1,83 @@
+"""Checks of what is not on the hot path: configurations, names, numbers (ERR-TYPE-1, POOL-CONFIG-1)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import cast
+
+from kvproof.gpu_backend.refusals import shown
+from kvproof.spec.errors import InvalidArgument, NotAligned, OutOfRange
+from kvproof.spec.vocabulary import (
+    CommitMode,
+    GroupConfig,
+    GroupKind,
+    HashAlgorithm,
+    HolderMode,
+    PoolConfig,
+    Residency,
+)
+
+MAX_BLOCKS = 2**31 - 1
+MAX_GROUPS = 2**16
+MAX_POSITION = 2**63 - 1
+
+MODES = {
+    "hash_algorithm": HashAlgorithm,
+    "residency": Residency,
+    "holders": HolderMode,
+    "commit": CommitMode,
+}
+
+
+def check_int(what: str, value: object, low: int, high: int | None) -> int:
+    """Return a plain integer within its limits."""
+    if type(value) is not int:
+        raise InvalidArgument(f"{what} must be an integer, not {shown(value)}")
+    if value < low or (high is not None and value > high):
+        raise OutOfRange(f"{what} is {shown(value)}; allowed is {low} {'or more' if high is None else f'to {high}'}")
+    return value
+
+
+def check_name(what: str, value: object) -> str:
+    """Return a plain non-empty string."""
+    if type(value) is not str or not value:
+        raise InvalidArgument(f"{what} must be a non-empty string, not {shown(value)}")
+    return value
+
+
+def check_list(what: str, value: object) -> Sequence[object]:
+    """Return a plain list or tuple."""
+    if type(value) not in (list, tuple):
+        raise InvalidArgument(f"{what} must be a list or tuple, not {shown(value)}")
+    return cast("Sequence[object]", value)
+
+
+def check_config(config: object) -> PoolConfig:
+    """Return a configuration that a pool can be made of (POOL-CONFIG-1)."""
+    if not isinstance(config, PoolConfig):
+        raise InvalidArgument(f"config must be a PoolConfig, not {shown(config)}")
+    check_int("num_blocks", config.num_blocks, 1, MAX_BLOCKS)
+    check_int("hash_block_size", config.hash_block_size, 1, MAX_POSITION)
+    if not isinstance(config.groups, tuple) or not 1 <= len(config.groups) <= MAX_GROUPS:
+        raise InvalidArgument(f"groups must be a tuple of 1 to {MAX_GROUPS} GroupConfig")
+    for group in config.groups:
+        _check_group(group, config.hash_block_size)
+    for field, modes in MODES.items():
+        if not isinstance(getattr(config, field), modes):
+            raise InvalidArgument(f"{field} must be a {modes.__name__}, not {shown(getattr(config, field))}")
+    if config.commit is CommitMode.STEPS and config.holders is not HolderMode.NAMED:
+        raise InvalidArgument("with commit=steps holders must be named: a rollback needs to know who reserved a key")
+    if config.hash_seed is not None and type(config.hash_seed) is not bytes:
+        raise InvalidArgument(f"hash_seed must be bytes or None, not {shown(config.hash_seed)}")
+    return config
+
+
+def _check_group(group: object, h: int) -> None:
+    if not isinstance(group, GroupConfig) or not isinstance(group.kind, GroupKind):
+        raise InvalidArgument(f"a group must be a GroupConfig with a GroupKind, not {shown(group)}")
+    if check_int("block_size", group.block_size, 1, MAX_POSITION) % h:
+        raise NotAligned(f"block_size is {group.block_size}; it must be a multiple of the hash block size {h}")
+    if group.kind is GroupKind.SLIDING_WINDOW:
+        check_int("window", group.window, 1, MAX_POSITION)
+    elif group.window is not None:
+        raise InvalidArgument(f"only a sliding-window group has a window, not {group.kind.value}")

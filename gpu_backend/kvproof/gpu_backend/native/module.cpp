@@ -1,0 +1,529 @@
+// The extension module `kvproof.gpu_backend._core`: the core for the host, entered without a detour.
+#include "check.h"
+#include "py_operations.h"
+
+namespace kvproof {
+namespace {
+
+// --- settings and room ----------------------------------------------------------------------------------------------
+
+/// (num_blocks, h, digest_words, is_named, has_steps, is_per_copy, tells_events), the number of groups, and the rows
+/// that each region is to have.
+bool plan_arena(PyObject* settings, Py_ssize_t num_groups, PyObject* rows, Header* h) {
+  long long blocks, unit, words, named, steps, per_copy, events;
+  if (!PyArg_ParseTuple(settings, "LLLLLLL", &blocks, &unit, &words, &named, &steps, &per_copy, &events)) return false;
+  *h = Header{};
+  h->num_blocks = blocks;
+  h->hash_block_size = unit;
+  h->num_groups = num_groups;
+  h->digest_words = words;
+  h->is_named = named;
+  h->has_steps = steps;
+  h->is_per_copy = per_copy;
+  h->tells_events = events;
+  h->words_of_block = words_of_block(named != 0, steps != 0);
+  int64_t asked[kRegions];
+  for (int region = 0; region < kRegions; region++) {
+    PyObject* const item = PyTuple_GetItem(rows, region);
+    if (item == nullptr) return false;
+    asked[region] = PyLong_AsLongLong(item);
+    if (asked[region] == -1 && PyErr_Occurred()) return false;
+  }
+  if (set_rows(*h, asked)) return true;
+  PyErr_Format(PyExc_OverflowError, "an arena's region has at most %lld rows", static_cast<long long>(kMostRows));
+  return false;
+}
+
+/// plan(settings, num_groups, rows) -> how many words the arena needs
+PyObject* core_plan(PyObject*, PyObject* args) {
+  PyObject *settings, *rows;
+  Py_ssize_t num_groups;
+  Header h;
+  if (!PyArg_ParseTuple(args, "O!nO!", &PyTuple_Type, &settings, &num_groups, &PyTuple_Type, &rows) ||
+      !plan_arena(settings, num_groups, rows, &h))
+    return nullptr;
+  return PyLong_FromLongLong(h.words);
+}
+
+/// Take hold of an arena's memory.
+bool take_buffer(PyObject* memory, int64_t least_words, Py_buffer* buffer) {
+  if (PyObject_GetBuffer(memory, buffer, PyBUF_WRITABLE | PyBUF_C_CONTIGUOUS) != 0) return false;
+  if (buffer->len >= least_words * 4 && reinterpret_cast<uintptr_t>(buffer->buf) % alignof(Header) == 0) return true;
+  PyBuffer_Release(buffer);
+  PyErr_SetString(PyExc_ValueError, "the memory is too small for the arena, or not aligned");
+  return false;
+}
+
+/// pool._open(memory, settings, groups, rows, seed, seed_digest): a new pool in this memory; groups are (kind, size).
+PyObject* pool_open(PyObject* self, PyObject* args) {
+  PyObject *memory, *settings, *groups, *rows;
+  unsigned long long seed[2];
+  const char* seed_digest;
+  Py_ssize_t seed_bytes;
+  Header h;
+  if (!PyArg_ParseTuple(args, "OO!O!O!(KK)y#", &memory, &PyTuple_Type, &settings, &PyTuple_Type, &groups, &PyTuple_Type,
+                        &rows, &seed[0], &seed[1], &seed_digest, &seed_bytes) ||
+      !plan_arena(settings, PyTuple_GET_SIZE(groups), rows, &h))
+    return nullptr;
+  PoolObject& pool = pool_of(self);
+  if (pool.is_open || seed_bytes != 4 * h.digest_words) {
+    PyErr_SetString(PyExc_ValueError, "the pool is open already, or the seed digest is of another contract");
+    return nullptr;
+  }
+  Buffer<Group> kinds;
+  bool made = kinds.reserve(h.num_groups);
+  for (Py_ssize_t i = 0; made && i < h.num_groups; i++) {
+    long long size;
+    int kind;
+    made = PyArg_ParseTuple(PyTuple_GET_ITEM(groups, i), "iL", &kind, &size);
+    if (made) kinds.data[i] = {size, kind, 0};
+  }
+  h.seed[0] = static_cast<int64_t>(seed[0]);
+  h.seed[1] = static_cast<int64_t>(seed[1]);
+  made = made && pool.work.reserve(kFirstWork) && pool.texts.reserve(1) && pool.chains.reserve(1) &&
+         take_buffer(memory, h.words, &pool.arena);
+  if (made) format_arena(arena_of(pool), h, kinds.data);
+  kinds.release();
+  if (!made) return nullptr;
+  memcpy(pool.seed_digest, seed_digest, static_cast<size_t>(seed_bytes));
+  pool.digest_words = static_cast<int>(h.digest_words);
+  pool.texts.data[0] = nullptr;
+  pool.chains.data[0] = nullptr;
+  pool.num_texts = 1;
+  pool.purge_at = kFewTexts;
+  pool.ids = PyDict_New();
+  pool.names = Py_BuildValue("[O]", Py_None);  // row 0 is nobody
+  if (pool.ids == nullptr || pool.names == nullptr) return nullptr;
+  pool.is_open = true;
+  Py_RETURN_NONE;
+}
+
+/// pool._adopt(memory, settings, num_groups, rows): go on in larger memory.
+PyObject* pool_adopt(PyObject* self, PyObject* args) {
+  PyObject *memory, *settings, *rows;
+  Py_ssize_t num_groups;
+  Header h;
+  Py_buffer buffer;
+  if (!PyArg_ParseTuple(args, "OO!nO!", &memory, &PyTuple_Type, &settings, &num_groups, &PyTuple_Type, &rows) ||
+      !plan_arena(settings, num_groups, rows, &h) || !take_buffer(memory, h.words, &buffer))
+    return nullptr;
+  PoolObject& pool = pool_of(self);
+  int32_t* const larger = static_cast<int32_t*>(buffer.buf);
+  pool.digest_words == 4 ? transfer<4>(arena_of(pool), larger, h) : transfer<8>(arena_of(pool), larger, h);
+  PyBuffer_Release(&pool.arena);
+  pool.arena = buffer;
+  Py_RETURN_NONE;
+}
+
+/// What is wrong with a pool's arena, null if nothing is.
+const char* problem_of(const PoolObject& pool) {
+  if (!is_arena(arena_of(pool), pool.arena.len / 4) || header_of(pool).digest_words != pool.digest_words)
+    return "its header describes no arena";
+  return pool.digest_words == 4 ? ArenaCheck<4>(arena_of(pool)).problem() : ArenaCheck<8>(arena_of(pool)).problem();
+}
+
+/// pool._problem() -> what is wrong with the state, None if nothing is
+PyObject* pool_problem(PyObject* self, PyObject*) {
+  const Entered entered(self, "check");
+  if (!entered) return nullptr;
+  const char* const found = problem_of(pool_of(self));
+  return found == nullptr ? Py_NewRef(Py_None) : PyUnicode_FromString(found);
+}
+
+/// pool._behind() -> (names by row, texts by number, events that the ring had no room for)
+PyObject* pool_behind(PyObject* self, PyObject*) {
+  const Entered entered(self, "save");
+  if (!entered) return nullptr;
+  PoolObject& pool = pool_of(self);
+  PyObject* const texts = PyList_New(static_cast<Py_ssize_t>(pool.num_texts));
+  for (int64_t i = 0; texts != nullptr && i < pool.num_texts; i++) {
+    PyObject* const text = i == 0 ? nullptr : reinterpret_cast<PyObject*>(pool.texts.data[i]);
+    PyList_SET_ITEM(texts, static_cast<Py_ssize_t>(i), Py_NewRef(text == nullptr ? Py_None : text));
+  }
+  const char* const told = pool.num_told > 0 ? reinterpret_cast<const char*>(pool.told.data) : "";
+  return Py_BuildValue("(NNy#)", PySequence_List(pool.names), texts, told,
+                       static_cast<Py_ssize_t>(4 * pool.num_told * words_of_event(pool)));
+}
+
+/// Whether an event names a text that is there, and hashes that it has.
+bool is_event(const PoolObject& pool, const int32_t* words) {
+  const Header& h = header_of(pool);
+  if (words[0] == kRemoved || words[0] == kCleared) return true;
+  if (words[0] != kStored || words[1] < 0 || words[1] >= h.num_groups) return false;
+  const int32_t *run = words + 2, number = run[0];
+  if (number < 1 || number >= pool.num_texts || pool.texts.data[number] == nullptr || run[1] < 1 || run[2] < 1)
+    return false;
+  const int64_t size = rows_of<Group>(h, kGroups)[words[1]].block_size;
+  const int64_t hashed = pool.chains.data[number]->count * h.hash_block_size;
+  return run[3] >= 0 && run[3] < run[1] && size <= INT32_MAX && run[1] + (run[2] - 1) * size <= hashed;
+}
+
+/// Whether all names and texts that the arena speaks of are there.
+bool is_complete(const PoolObject& pool) {
+  const Header& h = header_of(pool);
+  if (PyList_GET_SIZE(pool.names) < 1 || (h.is_named && PyList_GET_SIZE(pool.names) > h.rows[kHolders])) return false;
+  const auto is_named = [&](int32_t holder) {
+    const int32_t row = row_of_holder(holder);
+    return holder == kNobody || (row < PyList_GET_SIZE(pool.names) && PyList_GET_ITEM(pool.names, row) != Py_None &&
+                                 begins_with(PyList_GET_ITEM(pool.names, row), kCopyPrefix) == is_copy(holder));
+  };
+  const int32_t* const blocks = rows_of<int32_t>(h, kBlocks);
+  for (int64_t id = 0; h.is_named && id < h.num_blocks; id++) {
+    const Block& block = *reinterpret_cast<const Block*>(blocks + id * h.words_of_block);
+    if (!is_named(block.writer)) return false;
+    for (int32_t row = block.readers; row != kNone;) {
+      const int32_t* const reader = rows_of<int32_t>(h, kReaders) + row * words_of_row(h, kReaders);
+      if (!is_named(reader[0])) return false;
+      row = reader[1];
+    }
+  }
+  for (int64_t i = 0; i < h.num_pendings; i++) {
+    const Pending& pending = rows_of<Pending>(h, kPendings)[i];
+    if (!is_named(pending.owner)) return false;
+    if (!h.tells_events || pending.owner == kNobody) continue;
+    if (pending.text < 1 || pending.text >= pool.num_texts || pool.texts.data[pending.text] == nullptr ||
+        pending.position > pool.chains.data[pending.text]->count * h.hash_block_size)
+      return false;
+  }
+  for (int64_t i = 0; i < h.num_admissions; i++)
+    if (!is_named(rows_of<Admission>(h, kAdmissions)[i].request)) return false;
+  for (int64_t i = 0; i < h.num_dependencies; i++)
+    if (!is_named(rows_of<Dependency>(h, kDependencies)[i].reader) ||
+        !is_named(rows_of<Dependency>(h, kDependencies)[i].writer))
+      return false;
+  const int64_t words = words_of_event(pool);
+  for (int64_t i = 0; i < pool.num_told; i++)
+    if (!is_event(pool, pool.told.data + i * words)) return false;
+  for (int64_t i = 0; i < h.num_events; i++)
+    if (!is_event(pool, rows_of<int32_t>(h, kEvents) + (h.first_event + i) % h.rows[kEvents] * words)) return false;
+  return true;
+}
+
+/// pool._put_behind(names, texts, told): the other way round, for an arena that was copied into the pool's memory.
+/// Returns what is wrong with the state, None if nothing is.
+PyObject* pool_put_behind(PyObject* self, PyObject* args) {
+  PyObject *names, *texts;
+  const char* told;
+  Py_ssize_t told_bytes;
+  if (!PyArg_ParseTuple(args, "O!O!y#", &PyList_Type, &names, &PyList_Type, &texts, &told, &told_bytes)) return nullptr;
+  const Entered entered(self, "restore");
+  if (!entered) return nullptr;
+  PoolObject& pool = pool_of(self);
+  if (const char* const found = problem_of(pool)) return PyUnicode_FromString(found);
+  const int64_t words = words_of_event(pool), count = PyList_GET_SIZE(texts);
+  if (told_bytes % (4 * words) != 0 || count < 1) return PyUnicode_FromString("its events or texts were cut");
+  if (!pool.told.reserve(told_bytes / 4) || !pool.texts.reserve(count) || !pool.chains.reserve(count) ||
+      !pool.free_texts.reserve(count) || !pool.free_rows.reserve(PyList_GET_SIZE(names)))
+    return nullptr;
+  memcpy(pool.told.data, told, static_cast<size_t>(told_bytes));
+  pool.num_told = told_bytes / 4 / words;
+  for (int64_t i = 1; i < count; i++) {
+    PyObject* const text = PyList_GET_ITEM(texts, i);
+    const bool is_there = Py_TYPE(text) == text_type();
+    pool.texts.data[i] = is_there ? reinterpret_cast<Text*>(Py_NewRef(text)) : nullptr;
+    pool.chains.data[i] = is_there ? &pool.texts.data[i]->chain : nullptr;
+    if (!is_there) pool.free_texts.data[pool.num_free_texts++] = static_cast<int32_t>(i);
+    pool.num_texts = i + 1;
+  }
+  for (Py_ssize_t row = 1; row < PyList_GET_SIZE(names); row++) {
+    PyObject* const name = PyList_GET_ITEM(names, row);
+    if (PyList_Append(pool.names, name) != 0) return nullptr;
+    if (!is_name(name)) {
+      pool.free_rows.data[pool.num_free_rows++] = static_cast<int32_t>(row);
+      continue;
+    }
+    PyObject* const id = PyLong_FromSsize_t(2 * row + begins_with(name, kCopyPrefix));
+    const bool stored = id != nullptr && PyDict_SetItem(pool.ids, name, id) == 0;
+    Py_XDECREF(id);
+    if (!stored) return nullptr;
+  }
+  if (PyDict_GET_SIZE(pool.ids) + pool.num_free_rows + 1 != PyList_GET_SIZE(names) || !is_complete(pool))
+    return PyUnicode_FromString("a name or a text is missing");
+  Py_RETURN_NONE;
+}
+
+/// pool._rows() -> how many rows each region has
+PyObject* pool_rows(PyObject* self, PyObject*) {
+  PyObject* const rows = PyTuple_New(kRegions);
+  for (int region = 0; rows != nullptr && region < kRegions; region++)
+    PyTuple_SET_ITEM(rows, region, PyLong_FromLongLong(header_of(pool_of(self)).rows[region]));
+  return rows;
+}
+
+// --- what lies behind the core's numbers ----------------------------------------------------------------------------
+
+/// One event as (kind, group, text, first, count, parent) or (kind, group, digest).
+PyObject* event_of(const PoolObject& pool, const int32_t* words) {
+  if (words[0] == kStored) {
+    const int32_t* const run = words + 2;
+    return Py_BuildValue("(iiOiii)", words[0], words[1], pool.texts.data[run[0]], run[1], run[2], run[3]);
+  }
+  return Py_BuildValue("(iiy#)", words[0], words[1], words + 2, static_cast<Py_ssize_t>(4 * pool.digest_words));
+}
+
+/// pool._events(take): the events since the last time; they stay unless they are taken (EVENT-DRAIN-1).
+PyObject* pool_events(PyObject* self, PyObject* take) {
+  const Entered entered(self, "take_events");
+  if (!entered) return nullptr;
+  PoolObject& pool = pool_of(self);
+  Header& h = header_of(pool);
+  PyObject* const events = PyList_New(static_cast<Py_ssize_t>(pool.num_told + h.num_events));
+  for (int64_t i = 0; events != nullptr && i < pool.num_told + h.num_events; i++) {
+    const int32_t* const table = i < pool.num_told ? pool.told.data : rows_of<int32_t>(h, kEvents);
+    const int64_t row = i < pool.num_told ? i : (h.first_event + i - pool.num_told) % h.rows[kEvents];
+    PyObject* const event = event_of(pool, table + row * words_of_event(pool));
+    if (event == nullptr) {
+      Py_DECREF(events);
+      return nullptr;
+    }
+    PyList_SET_ITEM(events, static_cast<Py_ssize_t>(i), event);
+  }
+  if (events != nullptr && take == Py_True) {
+    pool.num_told = h.first_event = h.num_events = 0;
+    if (!purge_texts(pool)) PyErr_Clear();  // without memory it is done another time
+  }
+  return events;
+}
+
+/// pool._numbers(names) -> the number of each holder, for a program that is run next
+PyObject* pool_numbers(PyObject* self, PyObject* names) {
+  const Entered entered(self, "run");
+  PyObject** items;
+  Py_ssize_t n;
+  if (!entered || !as_items("names", names, &items, &n)) return nullptr;
+  if (!header_of(pool_of(self)).is_named) return PySequence_List(names);  // empty: nobody has a name here
+  if (!make_rows(self, n)) return nullptr;
+  PyObject* const numbers = PyList_New(n);
+  for (Py_ssize_t i = 0; numbers != nullptr && i < n; i++) {
+    int32_t number;
+    if (!check_name("holder", items[i]) || !number_name(pool_of(self), items[i], &number)) {
+      Py_DECREF(numbers);
+      return nullptr;
+    }
+    PyList_SET_ITEM(numbers, i, PyLong_FromLong(number));
+  }
+  return numbers;
+}
+
+/// pool._keep(requests) -> the number of each request's text, for a program that is run next
+PyObject* pool_keep(PyObject* self, PyObject* requests) {
+  const Entered entered(self, "run");
+  PyObject** items;
+  Py_ssize_t n;
+  if (!entered || !as_items("requests", requests, &items, &n)) return nullptr;
+  PyObject* const numbers = PyList_New(n);
+  for (Py_ssize_t i = 0; numbers != nullptr && i < n; i++) {
+    int32_t number;
+    if (!check_request(pool_of(self), items[i]) || !keep_text(pool_of(self), text_of(items[i]), &number)) {
+      Py_DECREF(numbers);
+      return nullptr;
+    }
+    PyList_SET_ITEM(numbers, i, PyLong_FromLong(number));
+  }
+  return numbers;
+}
+
+/// pool._run(words) -> (words of results, the operation that was refused or -1, its error, the item that is to blame)
+PyObject* pool_run(PyObject* self, PyObject* memory) {
+  const Entered entered(self, "run");
+  if (!entered) return nullptr;
+  PoolObject& pool = pool_of(self);
+  Py_buffer words;
+  if (PyObject_GetBuffer(memory, &words, PyBUF_SIMPLE) != 0) return nullptr;
+  const int64_t count = words.len / 4;
+  Result done = {ok(), 0, 0, 0};
+  bool ran = pool.program.reserve(count + 1);
+  if (ran) memcpy(pool.program.data, words.buf, static_cast<size_t>(count) * 4);
+  PyBuffer_Release(&words);
+  ran = ran && run_until_refused(self, count, 0, &done);
+  if (!ran) return nullptr;
+  if (!header_of(pool).tells_events && !purge_texts(pool)) return nullptr;  // nobody takes events, which does it else
+  const bool is_refused = done.outcome.code != kOk;
+  const char* const error = done.outcome.code < kGrow ? kErrorNames[done.outcome.code] : "InvalidArgument";
+  return Py_BuildValue("(y#Lsi)", pool.out.room > 0 ? reinterpret_cast<const char*>(pool.out.data) : "",
+                       static_cast<Py_ssize_t>(4 * done.results),
+                       is_refused ? static_cast<long long>(done.operation) : -1LL, error, done.outcome.detail);
+}
+
+PyObject* pool_names(PyObject* self, void*) { return PySequence_List(pool_of(self).names); }
+
+PyObject* pool_num_free(PyObject* self, void*) { return PyLong_FromLongLong(header_of(pool_of(self)).num_free); }
+
+PyObject* pool_committed(PyObject* self, void*) { return PyLong_FromLongLong(header_of(pool_of(self)).committed); }
+
+PyObject* make_pool(PyTypeObject* type, PyObject*, PyObject*) { return type->tp_alloc(type, 0); }
+
+void free_pool(PyObject* self) {
+  PoolObject& pool = pool_of(self);
+  if (pool.is_open) PyBuffer_Release(&pool.arena);
+  for (int64_t i = 1; i < pool.num_texts; i++) Py_XDECREF(pool.texts.data[i]);
+  for (Buffer<int32_t>* buffer :
+       {&pool.program, &pool.out, &pool.work, &pool.free_rows, &pool.free_texts, &pool.told})
+    buffer->release();
+  pool.texts.release();
+  pool.chains.release();
+  Py_XDECREF(pool.ids);
+  Py_XDECREF(pool.names);
+  PyTypeObject* const type = Py_TYPE(self);
+  type->tp_free(self);
+  Py_DECREF(type);
+}
+
+#define KV_METHOD(name, text) \
+  {#name, reinterpret_cast<PyCFunction>(reinterpret_cast<void (*)()>(pool_##name)), METH_FASTCALL | METH_KEYWORDS, text}
+
+PyMethodDef kPoolMethods[] = {
+    KV_METHOD(allocate, "Take n blocks from the front of the queue for `holder` (POOL-ALLOC-*)."),
+    KV_METHOD(touch, "Add a reference to a block that has `key` to serve (POOL-TOUCH-*)."),
+    KV_METHOD(touch_all, "Touch several blocks, each with its key; all or none."),
+    KV_METHOD(free, "Drop one reference for each id in the order given (POOL-FREE-*)."),
+    KV_METHOD(lookup, "For each key the block that serves it, or None (POOL-LOOKUP-*)."),
+    KV_METHOD(lookup_longest, "The blocks that serve the first keys, up to the first miss."),
+    KV_METHOD(lookup_matrix, "For each group, for each digest, the block that serves it, or None."),
+    KV_METHOD(find, "For each key (block, reserved, writer, pending) (STEP-LOOKUP-*)."),
+    KV_METHOD(contains, "Whether the block has the key, reserved or committed (POOL-CONTAINS-1)."),
+    KV_METHOD(full_key, "The block's servable key at the end of its slot (POOL-CONTAINS-2)."),
+    KV_METHOD(cache_full_blocks, "Register the full keys of the slots first .. last-1 (REG-FULL-*)."),
+    KV_METHOD(cache_partial_block, "Register one key (REG-PARTIAL-*)."),
+    KV_METHOD(evict, "Drop all keys of the blocks (POOL-EVICT-*)."),
+    KV_METHOD(move, "Hand all keys of one block to another (POOL-MOVE-*)."),
+    KV_METHOD(copy, "Copy what `holder` may read of `src_id` to `dst_id` (CONTENT-COPY-*)."),
+    KV_METHOD(write, "Check that the request may leave so many tokens in the block (CONTENT-WRITE-*)."),
+    KV_METHOD(read, "Check that the holder may read the block (CONTENT-READ-1)."),
+    KV_METHOD(reset, "Forget every key (POOL-RESET-*)."),
+    KV_METHOD(begin_step, "Open the next step and return its number (STEP-OPEN-1)."),
+    KV_METHOD(commit, "Publish the entries of the step (STEP-COMMIT-*)."),
+    KV_METHOD(attach, "Add a reference to a block that has `key` reserved (STEP-ATTACH-*)."),
+    KV_METHOD(rollback, "Take back what the requests have not committed (STEP-ROLLBACK-*)."),
+    KV_METHOD(finish, "Roll the request back, then free its blocks (STEP-FINISH-1)."),
+    {"_open", pool_open, METH_VARARGS, nullptr},
+    {"_adopt", pool_adopt, METH_VARARGS, nullptr},
+    {"_rows", pool_rows, METH_NOARGS, nullptr},
+    {"_events", pool_events, METH_O, nullptr},
+    {"_numbers", pool_numbers, METH_O, nullptr},
+    {"_keep", pool_keep, METH_O, nullptr},
+    {"_run", pool_run, METH_O, nullptr},
+    {"_problem", pool_problem, METH_NOARGS, nullptr},
+    {"_behind", pool_behind, METH_NOARGS, nullptr},
+    {"_put_behind", pool_put_behind, METH_VARARGS, nullptr},
+    {nullptr, nullptr, 0, nullptr}};
+
+PyGetSetDef kPoolProperties[] = {
+    {"num_free", pool_num_free, nullptr, "How many blocks can be allocated now.", nullptr},
+    {"last_committed_step", pool_committed, nullptr, "The last committed step, 0 before the first.", nullptr},
+    {"_names", pool_names, nullptr, "The name of each holder row.", nullptr},
+    {nullptr, nullptr, nullptr, nullptr, nullptr}};
+
+PyType_Slot kPoolSlots[] = {{Py_tp_new, reinterpret_cast<void*>(make_pool)},
+                            {Py_tp_dealloc, reinterpret_cast<void*>(free_pool)},
+                            {Py_tp_methods, kPoolMethods},
+                            {Py_tp_getset, kPoolProperties},
+                            {0, nullptr}};
+PyType_Spec kPoolSpec = {"kvproof.gpu_backend._core.PoolBase", sizeof(PoolObject), 0,
+                         Py_TPFLAGS_DEFAULT | Py_TPFLAGS_BASETYPE, kPoolSlots};
+
+// --- the module -----------------------------------------------------------------------------------------------------
+
+/// word(wrong_type, out_of_range, refusal, concurrent): the functions that word the errors.
+PyObject* core_word(PyObject*, PyObject* args) {
+  Wording& known = wording();
+  if (!PyArg_ParseTuple(args, "OOOO", &known.wrong_type, &known.out_of_range, &known.refusal, &known.concurrent))
+    return nullptr;
+  for (PyObject* function : {known.wrong_type, known.out_of_range, known.refusal, known.concurrent})
+    Py_INCREF(function);
+  Py_RETURN_NONE;
+}
+
+/// digest(words, data): XXH3-128 or SHA-256, by the size of their digests in words.
+PyObject* core_digest(PyObject*, PyObject* args) {
+  int words;
+  Py_buffer data;
+  if (!PyArg_ParseTuple(args, "iy*", &words, &data)) return nullptr;
+  uint8_t digest[32];
+  const uint8_t* const bytes = static_cast<const uint8_t*>(data.buf);
+  const uint64_t n = static_cast<uint64_t>(data.len);
+  words == 4 ? xxh3_128(bytes, n, digest) : sha_256(bytes, n, digest);
+  PyBuffer_Release(&data);
+  return PyBytes_FromStringAndSize(reinterpret_cast<char*>(digest), words == 4 ? 16 : 32);
+}
+
+constexpr const char* kHeaderNames[] = {
+    "version", "words", "num_blocks", "hash_block_size", "num_groups", "digest_words", "words_of_block", "is_named",
+    "has_steps", "is_per_copy", "tells_events", "seed_0", "seed_1", "offset", "rows", "num_free", "ring_head",
+    "ring_span", "unswept", "swept", "num_entries", "num_readers", "num_pendings", "num_dependencies",
+    "num_attachments", "num_admissions", "num_copies", "first_event", "num_events", "current", "committed", "calls",
+    "registrations"};
+static_assert(sizeof(Header) / 8 == sizeof(kHeaderNames) / sizeof(*kHeaderNames) + 2 * (kRegions - 1),
+              "every number of the header has a name");
+
+constexpr const char* kRegionNames[] = {
+    "groups", "blocks", "ring", "buckets", "free_entries", "entries", "free_readers", "readers", "holders", "pendings",
+    "dependencies", "attachments", "admissions", "copies", "events"};
+static_assert(sizeof(kRegionNames) / sizeof(*kRegionNames) == kRegions, "every region has a name");
+
+/// opcodes(): the number of each operation.
+PyObject* core_opcodes(PyObject*, PyObject*) {
+  PyObject* const opcodes = PyDict_New();
+  bool made = opcodes != nullptr;
+  for (int opcode = 1; made && opcode < kOpEnd; opcode++) {
+    PyObject* const number = PyLong_FromLong(opcode);
+    made = number != nullptr && PyDict_SetItemString(opcodes, kOpcodeNames[opcode - 1], number) == 0;
+    Py_XDECREF(number);
+  }
+  if (made) return opcodes;
+  Py_XDECREF(opcodes);
+  return nullptr;
+}
+
+/// layout(): where each number of the header stands (`offset` and `rows` begin lists), and the number of each region.
+PyObject* core_layout(PyObject*, PyObject*) {
+  PyObject* const header = PyDict_New();
+  PyObject* const regions = PyDict_New();
+  long at = 0;
+  bool made = header != nullptr && regions != nullptr;
+  for (const char* name : kHeaderNames) {
+    PyObject* const place = PyLong_FromLong(at);
+    made = made && place != nullptr && PyDict_SetItemString(header, name, place) == 0;
+    Py_XDECREF(place);
+    at += strcmp(name, "offset") == 0 || strcmp(name, "rows") == 0 ? kRegions : 1;
+  }
+  for (int region = 0; region < kRegions; region++) {
+    PyObject* const number = PyLong_FromLong(region);
+    made = made && number != nullptr && PyDict_SetItemString(regions, kRegionNames[region], number) == 0;
+    Py_XDECREF(number);
+  }
+  PyObject* const both = made ? PyTuple_Pack(2, header, regions) : nullptr;
+  Py_XDECREF(header);
+  Py_XDECREF(regions);
+  return both;
+}
+
+PyMethodDef kFunctions[] = {{"plan", core_plan, METH_VARARGS, "How many words an arena needs."},
+                            {"word", core_word, METH_VARARGS, "Set the functions that word the errors."},
+                            {"digest", core_digest, METH_VARARGS, "A digest of some bytes."},
+                            {"opcodes", core_opcodes, METH_NOARGS, "The number of each operation of a program."},
+                            {"layout", core_layout, METH_NOARGS, "Where everything is."},
+                            {nullptr, nullptr, 0, nullptr}};
+
+PyModuleDef kModule = {PyModuleDef_HEAD_INIT, "_core", "The native core of a block pool.", -1, kFunctions,
+                       nullptr, nullptr, nullptr, nullptr};
+
+}  // namespace
+}  // namespace kvproof
+
+PyMODINIT_FUNC PyInit__core() {
+  using namespace kvproof;
+  PyObject* const module = PyModule_Create(&kModule);
+  if (module == nullptr) return nullptr;
+  text_type() = reinterpret_cast<PyTypeObject*>(PyType_FromSpec(&kTextSpec));
+  request_type() = reinterpret_cast<PyTypeObject*>(PyType_FromSpec(&kRequestSpec));
+  PyObject* const pool_type = PyType_FromSpec(&kPoolSpec);
+  const bool made = text_type() != nullptr && request_type() != nullptr && pool_type != nullptr &&
+                    PyModule_AddObjectRef(module, "Text", reinterpret_cast<PyObject*>(text_type())) == 0 &&
+                    PyModule_AddObjectRef(module, "RequestBase", reinterpret_cast<PyObject*>(request_type())) == 0 &&
+                    PyModule_AddObjectRef(module, "PoolBase", pool_type) == 0;
+  Py_XDECREF(pool_type);
+  if (made) return module;
+  Py_DECREF(module);
+  return nullptr;
+}

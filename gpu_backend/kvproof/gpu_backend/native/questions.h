@@ -1,0 +1,144 @@
+// Questions; they change nothing (POOL-LOOKUP-*, POOL-CONTAINS-*, STEP-LOOKUP-*).
+#pragma once
+
+#include "registration.h"
+
+namespace kvproof {
+
+/// The block that serves a key and registered it first, kNone if none does (POOL-LOOKUP-1, STEP-SERVE-1).
+template <class P>
+KV_FN int32_t serving_block(const P& p, int32_t e) {
+  while (e != kNone && !is_servable(p, e)) e = p.entries[e].next_of_key;
+  return e == kNone ? kNone : p.entries[e].block;
+}
+
+/// `key(i)` is a key's group and digest; the answer goes to `out[i]`.
+template <class P, class G, class D>
+KV_FN void lookup_each(P& p, int32_t n, G group, D digest, int32_t* out) {
+  if constexpr (!P::Lanes::kIsSerial) {
+    p.lanes.each(n, [&](int i) { out[i] = serving_block(p, find_key(p, digest(i), group(i))); });
+  } else {
+    // One lane waits for memory twice for each key, for the bucket and for the entry; so ask for both ahead of time.
+    constexpr int kAhead = 16;
+    int32_t bucket[kAhead];
+    for (int32_t from = 0; from < n; from += kAhead) {
+      const int32_t m = n - from < kAhead ? n - from : kAhead;
+      for (int32_t i = 0; i < m; i++) {
+        bucket[i] = bucket_of(p, digest(from + i), group(from + i));
+        prefetch(&p.buckets[bucket[i]]);
+      }
+      if (m > 1)
+        for (int32_t i = 0; i < m; i++)
+          if (p.buckets[bucket[i]] != kNone) prefetch(&p.entries[p.buckets[bucket[i]]]);
+      for (int32_t i = 0; i < m; i++)
+        out[from + i] = serving_block(p, find_in_bucket(p, bucket[i], digest(from + i), group(from + i)));
+    }
+  }
+}
+
+/// Look up n keys.
+template <class P>
+KV_OPERATION Outcome lookup(P& p, int32_t n, const int32_t* keys, int32_t* out) {
+  lookup_each(
+      p, n, [&](int i) { return group_in(keys + i * P::kKeyWords); },
+      [&](int i) { return digest_in(keys + i * P::kKeyWords); }, out);
+  return ok();
+}
+
+/// How many of the first keys are served without a miss, then the blocks that serve these; the rest of `out` is kNone.
+template <class P>
+KV_OPERATION Outcome lookup_longest(P& p, int32_t n, const int32_t* keys, int32_t* out) {
+  constexpr int kTile = 64;  // a miss ends the work
+  int32_t hits = 0;
+  for (bool missed = false; !missed && hits < n;) {
+    const int32_t tile = n - hits < kTile ? n - hits : kTile;
+    lookup(p, tile, keys + hits * P::kKeyWords, out + 1 + hits);
+    const int32_t found = p.lanes.first(tile, [&](int i) { return out[1 + hits + i] == kNone; });
+    missed = found < tile;
+    hits += found;
+  }
+  p.lanes.one([&] { out[0] = hits; });
+  p.lanes.each(n - hits, [&](int i) { out[1 + hits + i] = kNone; });
+  return ok();
+}
+
+/// Look up n digests in each of some groups; the answers of the first group come first.
+template <class P>
+KV_OPERATION Outcome lookup_matrix(P& p, int32_t num_groups, const int32_t* groups, int32_t n, const int32_t* digests,
+                                   int32_t* out) {
+  lookup_each(
+      p, num_groups * n, [&](int i) { return groups[i / n]; },
+      [&](int i) { return reinterpret_cast<const uint32_t*>(digests + i % n * P::kDigestWords); }, out);
+  return ok();
+}
+
+/// Whether readers of one batch may share a reserved entry: a full key of full attention, with its writer.
+/// What moved is with a copy, which reads its source before the step (STEP-LOOKUP-1, STEP-ATTACH-1).
+template <class P>
+KV_FN bool is_attachable(const P& p, int32_t e) {
+  if (!is_reserved(p, e)) return false;
+  const Block& block = p.block(p.entries[e].block);
+  const Group& group = p.groups[block.group];
+  return group.kind == kFullAttention && is_full(position_of(p, e), group.block_size) &&
+         block.writer == pending_of(p, e).owner;
+}
+
+/// Whether the block will have the key when all that is reserved is committed (STEP-LOOKUP-2, STEP-UPGRADE-2).
+template <class P>
+KV_FN bool outlives_the_commits(const P& p, int32_t e) {
+  if (is_reserved(p, e)) return true;
+  int32_t longest = e;
+  for (int32_t other = p.block(p.entries[e].block).first_entry; other != kNone; other = p.entries[other].next_of_block)
+    if (position_of(p, other) > position_of(p, longest)) longest = other;
+  return !is_reserved(p, longest);
+}
+
+/// For each of n keys four words: the block that serves it; if there is none, the block that has it reserved, and its
+/// writer; and the block that would serve it if everything reserved were committed.
+template <class P>
+KV_OPERATION Outcome find(P& p, int32_t n, const int32_t* keys, int32_t* out) {
+  p.lanes.each(n, [&](int i) {
+    const int32_t* key = keys + i * P::kKeyWords;
+    const int32_t first = find_key(p, digest_in(key), group_in(key));
+    int32_t* const hit = out + 4 * i;
+    hit[0] = serving_block(p, first);
+    hit[1] = hit[2] = hit[3] = kNone;
+    for (int32_t e = first; e != kNone; e = p.entries[e].next_of_key) {
+      if (hit[0] == kNone && hit[1] == kNone && is_attachable(p, e)) {
+        hit[1] = p.entries[e].block;
+        hit[2] = p.block(hit[1]).writer;
+      }
+      if (hit[3] == kNone && outlives_the_commits(p, e)) hit[3] = p.entries[e].block;
+    }
+  });
+  return ok();
+}
+
+/// Whether the block has the key, reserved or committed (POOL-CONTAINS-1).
+template <class P>
+KV_OPERATION Outcome contains(P& p, int32_t id, const int32_t* key, int32_t* out) {
+  if (!p.exists(id)) return refused(kInvalidBlock);
+  p.lanes.one([&] { *out = entry_for(p, p.block(id), key) != kNone; });
+  return ok();
+}
+
+/// The position, group and digest of the block's servable key at the end of its slot; position 0 if it has none
+/// (POOL-CONTAINS-2).
+template <class P>
+KV_OPERATION Outcome full_key(P& p, int32_t id, int32_t* out) {
+  if (!p.exists(id)) return refused(kInvalidBlock);
+  p.lanes.one([&] {
+    const Block& block = p.block(id);
+    for (int32_t word = 0; word < 2 + P::kDigestWords; word++) out[word] = 0;
+    for (int32_t e = block.first_entry; e != kNone; e = p.entries[e].next_of_block) {
+      if (!is_servable(p, e) || !is_full(p.entries[e].position, p.groups[block.group].block_size)) continue;
+      out[0] = p.entries[e].position;
+      out[1] = block.group;
+      copy_digest<P::kDigestWords>(reinterpret_cast<uint32_t*>(out + 2), p.entries[e].digest);
+      return;
+    }
+  });
+  return ok();
+}
+
+}  // namespace kvproof

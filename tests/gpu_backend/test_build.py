@@ -1,0 +1,84 @@
+"""The core is built at first use: once, whole, and with a clear word where that is impossible."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from kvproof.gpu_backend import build
+
+LOAD = """
+import importlib.util, sys
+spec = importlib.util.spec_from_file_location("build", sys.argv[1])
+build = importlib.util.module_from_spec(spec)
+spec.loader.exec_module(build)
+print(build.load().__file__)
+"""
+"""Loads the core alone, without torch."""
+
+
+def python(cache: Path, **environment: str) -> subprocess.Popen[str]:
+    """A new process that loads the core with this cache."""
+    return subprocess.Popen(
+        [sys.executable, "-c", LOAD, str(Path(build.__file__))],
+        env={**os.environ, build.CACHE: str(cache), **environment},
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+
+
+def test_what_is_built_already_is_not_built_again(tmp_path: Path) -> None:
+    shutil.copy(build.cached_file(), tmp_path)
+    run = python(tmp_path, PATH="/nowhere")
+    out, err = run.communicate()
+    assert run.returncode == 0, err
+    assert Path(out.strip()).parent == tmp_path
+
+
+def test_two_processes_that_start_at_once_do_each_other_no_harm(tmp_path: Path) -> None:
+    quick = "-O0"  # of two flags for optimisation the last one counts
+    runs = [python(tmp_path, CXXFLAGS=quick) for _ in range(2)]
+    for run in runs:
+        out, err = run.communicate()
+        assert run.returncode == 0, err
+        assert Path(out.strip()).parent == tmp_path
+    assert len(list(tmp_path.iterdir())) == 1
+
+
+@pytest.mark.parametrize(
+    ("environment", "text"),
+    [
+        ({"PATH": "/nowhere"}, "no C++ compiler"),
+        ({"CXX": "no-such-compiler"}, "no-such-compiler"),
+        ({"CXXFLAGS": "-no-such-flag"}, "no-such-flag"),
+    ],
+)
+def test_a_core_that_cannot_be_built_says_why(tmp_path: Path, environment: dict[str, str], text: str) -> None:
+    run = python(tmp_path, **environment)
+    _, err = run.communicate()
+    assert run.returncode != 0
+    assert "NativeCoreUnavailable" in err
+    assert text in err
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_cache_that_cannot_be_written_says_how_to_choose_another(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("no folder")
+    with pytest.raises(build.NativeCoreUnavailable, match=build.CACHE):
+        build.compile_core(tmp_path / "file" / "core.so")
+
+
+def test_a_changed_source_is_another_core(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    before = build.digest()
+    sources = tmp_path / "native"
+    shutil.copytree(build.SOURCES, sources)
+    monkeypatch.setattr(build, "SOURCES", sources)
+    assert build.digest() == before
+    (sources / "core.h").write_text("// another\n")
+    assert build.digest() != before

@@ -1,0 +1,130 @@
+"""A step program does what its operations do one by one, and stops where one of them is refused."""
+
+from __future__ import annotations
+
+from array import array
+
+import pytest
+
+from kvproof.gpu_backend import BlockPool
+from kvproof.spec.errors import InvalidArgument, OutOfBlocks
+from kvproof.spec.vocabulary import CommitMode, HolderMode
+from tests.gpu_backend.pools import config
+from tests.gpu_backend.tools import script
+
+CrampedPool = script("fuzz_core").CrampedPool
+
+
+@pytest.mark.parametrize("events", [True, False])
+def test_a_program_does_what_its_operations_do(events: bool) -> None:
+    pools = [BlockPool(config(commit=CommitMode.STEPS), events=events) for _ in range(2)]
+    one_by_one, at_once = pools
+    requests = [pool.request("r1", list(range(8))) for pool in pools]
+    keys = [requests[0].key_at(0, n) or b"" for n in (4, 8)]
+
+    begun, taken = one_by_one.begin_step(), one_by_one.allocate(2, "r1")
+    one_by_one.cache_full_blocks(requests[0], taken, 0, 2, 0)
+    one_by_one.attach(1, keys[0], "r2")
+    rolled_back = one_by_one.rollback(["r2"])
+    one_by_one.commit(1)
+    one_by_one.begin_step()
+    one_by_one.touch(2, keys[1], "r3")
+    one_by_one.free(taken, "r1")
+    found = one_by_one.lookup([*keys, bytes(20)])
+
+    program = at_once.program()
+    program.begin_step()
+    program.allocate(2, "r1")
+    program.cache_full_blocks(requests[1], [1, 2], 0, 0)
+    program.attach(1, keys[0], "r2")
+    program.rollback(["r2"])
+    program.commit(1)
+    program.begin_step()
+    program.touch([2], [keys[1]], "r3")
+    program.free([1, 2], "r1")
+    program.lookup([*keys, bytes(20)])
+    expected = [begun, taken, None, None, rolled_back, None, 2, None, None, found]
+    assert len(program) == len(expected)
+    assert program.run() == program.results == expected
+    assert at_once.observe() == one_by_one.observe()
+
+
+def test_the_first_refusal_ends_a_program_and_keeps_what_was_done() -> None:
+    pool = BlockPool(config(holders=HolderMode.CALLER))
+    program = pool.program()
+    program.allocate(3)
+    program.allocate(99)
+    program.free([1])
+    with pytest.raises(OutOfBlocks, match="5 blocks are free") as refused:
+        program.run()
+    assert "operation 1" in refused.value.__notes__[0]
+    assert program.results == [[1, 2, 3]]
+    assert pool.num_free == 5
+
+
+def test_a_program_makes_room_in_its_middle() -> None:
+    pools = [kind(config(40)) for kind in (CrampedPool, BlockPool)]
+    done = []
+    for pool in pools:
+        program = pool.program()
+        for turn in range(3):
+            name, blocks = f"r{turn}", list(range(1 + 10 * turn, 11 + 10 * turn))
+            request = pool.request(name, [turn] * 40)
+            program.allocate(10, name)
+            program.cache_full_blocks(request, blocks, 0, 0)
+            program.lookup([request.key_at(0, 4 * (i + 1)) or b"" for i in range(10)] * 20)
+            program.free(blocks, name)
+        done.append(program.run())
+        pool.check()
+    assert done[0] == done[1]
+    assert [len(answer) for answer in done[0] if isinstance(answer, list)] == [10, 200] * 3
+    assert pools[0].observe() == pools[1].observe()
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        [99],
+        [0],
+        [1],
+        [1, 5000, 3],
+        [1, 0, 3],
+        [3, 0, -1],
+        [4, 2**31 - 1],
+        [6, 2**31 - 1, 2**31 - 1],
+        [6, 1000, 1, 0],
+        [10, -2, 77, 0, 0, 0, 0],
+        [10, -2, -1, 0, 0, 0, 0],
+        [2, 5001, 0],
+        [14, 5001, 7, 1, 2],
+        [21, 1, 5000],
+    ],
+)
+def test_words_that_are_no_program_are_refused_and_change_nothing(words: list[int]) -> None:
+    for commit in CommitMode:
+        pool = BlockPool(config(commit=commit))
+        before = pool.observe()
+        _, refused, error, _ = pool._run(array("i", words))
+        assert refused == 0
+        assert error in ("InvalidArgument", "NoOpenStep", "InvalidBlock")
+        assert pool.observe() == before
+
+
+@pytest.mark.parametrize(
+    "add",
+    [
+        lambda program: program.allocate(True, "r1"),
+        lambda program: program.allocate(1, None),
+        lambda program: program.allocate(1, "copy:pool:1:2"),
+        lambda program: program.free("12", "r1"),
+        lambda program: program.touch([1], [b"short"], "r1"),
+        lambda program: program.touch([1], [], "r1"),
+        lambda program: program.rollback(["copy:1"]),
+        lambda program: program.cache_full_blocks("r1", [1], 0, 0),
+    ],
+)
+def test_bad_arguments_are_refused_when_they_are_added(add: object) -> None:
+    program = BlockPool(config(commit=CommitMode.STEPS)).program()
+    with pytest.raises(InvalidArgument):
+        add(program)  # type: ignore[operator]
+    assert len(program) == 0
