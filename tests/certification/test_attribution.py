@@ -3,10 +3,12 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable
 
+import msgspec
 import pytest
 
 from kvproof.conformance.backends.interface import Backend
 from kvproof.conformance.backends.reference import CAPABILITIES
+from kvproof.conformance.backends.wire import Answer, Step
 from kvproof.conformance.certification.attribution import clause_of, clauses_of
 from kvproof.conformance.certification.attribution.tables import REFUSALS, RESULTS, STATES, USUAL_REFUSALS
 from kvproof.conformance.certification.findings import Finding, failures
@@ -25,6 +27,7 @@ from kvproof.conformance.operations import (
     Operation,
     TakeEvents,
     Write,
+    name_of,
     names_of_operations,
 )
 from kvproof.conformance.vectors import is_draining, vectors, vectors_of
@@ -118,3 +121,18 @@ def test_the_vectors_tell_clauses_apart_that_say_the_same_of_what_is_seen() -> N
     shown = failures(backend, backend.identify()[1], findings, Counter(counted))
     assert shown[0].clause in seen_as(mutant_named("xxh3_digest_is_little_endian"))
     assert clause_of(shown[0].divergence) == "HASH-CHAIN-1"
+
+
+def test_a_call_that_breaks_on_a_key_that_is_there_registers_it_again() -> None:
+    counts = Counter[str]()
+
+    def asserts(operation: Operation, step: Step) -> Step:
+        counts[name_of(operation)] += 1
+        again = isinstance(operation, CacheFullBlocks) and counts["cache_full_blocks"] > 1
+        return msgspec.structs.replace(step, answer=Answer(error="AssertionError")) if again else step
+
+    assert clause_of(divergence(Changed(asserts), block_with(FULL, FULL))) == "REG-DUPLICATE-1"
+    other = CacheFullBlocks("r1", (1, 2), 1, 2, 0)
+    begun: list[Operation] = [AddRequest("r1", (1, 2, 3, 4, 5, 6, 7, 8)), Allocate("r1", 2), Write("r1", 1, 4, 0), FULL]
+    counts.clear()
+    assert clause_of(divergence(Changed(asserts), [*begun, Write("r1", 2, 8, 0), other])) == "REG-FULL-1"

@@ -214,6 +214,8 @@ def _of_result(case: Case, expected: object, got: object) -> Clauses:
             return of_content(case, operation)
         case Rollback():
             return _of_taken_back(case.found.operations)
+        case CacheFullBlocks() if _registers_again(case, operation):
+            return ("REG-DUPLICATE-1", _promised(case))  # it broke, with an error that no pool has
         case Allocate() if isinstance(got, list) and NULL_BLOCK in got:
             return ("POOL-NULL-1", "POOL-ALLOC-1")
     if case.name == "find":
@@ -226,6 +228,20 @@ def _promised(case: Case) -> str:
     if isinstance(operation, CacheFullBlocks) and _leaves_something_out(operation):
         return "REG-FULL-2"
     return RESULTS[case.name]
+
+
+def _registers_again(case: Case, operation: CacheFullBlocks) -> bool:
+    """Whether a block that it registers has the key at its slot's end already."""
+    if case.group is None or operation.replace:
+        return False
+    size, mask = case.group.block_size, operation.mask or (True,) * len(operation.blocks)
+    chosen = [
+        (slot, operation.blocks[slot])
+        for slot in range(operation.first, operation.last)
+        if mask[slot - operation.first] and operation.blocks[slot] != NULL_BLOCK
+    ]
+    ends = {block: (operation.group, (slot + 1) * size) for slot, block in chosen}
+    return any((each.group, each.position) == end for block, end in ends.items() for each in case.on(block))
 
 
 def _leaves_something_out(operation: CacheFullBlocks) -> bool:
