@@ -75,7 +75,7 @@ IDENTITY = Identity("kvproof-gpu-backend", version("kvproof"), "C++", files=("kv
 
 CAPABILITIES = Capabilities(
     levels=(Level.POOL, Level.EVENTS, Level.ORDER, Level.STEPS, Level.ROBUSTNESS),
-    operations=tuple(name for name in names_of_operations() if name not in EVERY_POOL),
+    operations=tuple(name for name in names_of_operations() if name not in {*EVERY_POOL, "read"}),
     observes=PARTS,
     commit=tuple(CommitMode),
     residency=tuple(Residency),
