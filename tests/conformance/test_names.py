@@ -91,11 +91,6 @@ def start(backend: ReferenceBackend) -> NamedBackend:
     return named
 
 
-def first_divergence(backend: ReferenceBackend) -> Divergence:
-    named = NamedBackend(backend)
-    return next(found for seed in range(30) if (found := drive(named, seed, 200)) is not None)
-
-
 @pytest.mark.parametrize("seed", range(12))
 def test_names_of_its_own_are_no_difference(seed: int) -> None:
     assert drive(NamedBackend(Renaming()), seed, 200) is None
@@ -154,16 +149,19 @@ def test_a_refused_request_is_not_asked_for_its_hashes() -> None:
     [(OneNameForAll(), "HASH-CHAIN-1"), (ForgetsExtraKeys(), "HASH-EXTRA-1"), (LosesTheLastHash(), "HASH-CHAIN-1")],
 )
 def test_a_driver_finds_each_conflict(backend: ReferenceBackend, clause: str) -> None:
-    found = first_divergence(backend)
-    [difference] = [each for each in found.differences if each.what == "answer"]
-    assert str(difference.got).startswith(HASH_CONFLICT)
-    assert clause_of(found) == clause
+    conflicts = [found for found in divergences(backend) if HASH_CONFLICT in str(found.differences[0].got)]
+    assert clause in {clause_of(found) for found in conflicts}
 
 
 def test_a_driver_finds_that_a_name_changes_from_question_to_question() -> None:
-    found = first_divergence(AnotherNameEachTime())
-    assert isinstance(found.operations[-1], Hashes)
-    assert clause_of(found) == "HASH-CHAIN-1"
+    asked = [found for found in divergences(AnotherNameEachTime()) if isinstance(found.operations[-1], Hashes)]
+    assert "HASH-CHAIN-1" in {clause_of(found) for found in asked}
+
+
+def divergences(backend: ReferenceBackend) -> list[Divergence]:
+    """The first one of each of some walks."""
+    found = [drive(NamedBackend(backend), seed, 100) for seed in range(24)]
+    return [each for each in found if each is not None]
 
 
 def test_a_name_that_nobody_gave_shows_as_it_is() -> None:

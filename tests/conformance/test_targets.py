@@ -66,8 +66,8 @@ def test_a_factory_of_the_current_folder_makes_a_backend(target: str) -> None:
     ("target", "said"),
     [
         ("referense", "did you mean reference?"),
-        ("vllm", "known are reference; a target is a name"),
-        ("", "known are reference"),
+        ("vllm", "known are gpu, reference; a target is a name"),
+        ("", "known are gpu, reference"),
         (":make", "is no `module:factory`"),
         ("stranger:", "is no `module:factory`"),
         ("strangest:make", "there is no module 'strangest', neither installed nor in"),

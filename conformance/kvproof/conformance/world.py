@@ -51,7 +51,7 @@ Texts = tuple[tuple[int, ...] | None, ...]
 class DirectedPool(BlockPool):
     """A reference that can be told which block comes next."""
 
-    def take_first(self, blocks: Sequence[int]) -> None:
+    def _take_first(self, blocks: Sequence[int]) -> None:
         """Put free blocks first in the queue, in this order."""
         self._free.prepend(blocks)
 
@@ -188,7 +188,7 @@ class World:
         match operation:
             case Allocate(holder=holder, n=n, took=took):
                 if self.is_choice(took, n):
-                    pool.take_first(took)
+                    pool._take_first(took)
                 self.taken = pool.allocate(n, holder)
                 return self.taken
             case Touch(holder=holder, block=block, key=ref):
