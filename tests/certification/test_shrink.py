@@ -1,11 +1,15 @@
 from __future__ import annotations
 
+from random import Random
+
 import msgspec
 import pytest
 
+from kvproof.conformance.certification.candidates import plain_names
 from kvproof.conformance.certification.follow import items_of, with_blocks
 from kvproof.conformance.certification.lockstep import Divergence, Lockstep
-from kvproof.conformance.certification.shrink import shrink
+from kvproof.conformance.certification.shrink import PASSES, shrink
+from kvproof.conformance.certification.spoil import spoiled
 from kvproof.conformance.operations import (
     AddRequest,
     Allocate,
@@ -19,6 +23,7 @@ from kvproof.conformance.operations import (
     Lookup,
     Operation,
     Touch,
+    Truncate,
     Write,
 )
 from kvproof.spec.vocabulary import GroupConfig, GroupKind, PoolConfig, Residency
@@ -121,3 +126,18 @@ def test_an_operation_that_is_illegal_is_made_smaller_too(n: object) -> None:
 def test_names_are_plain_even_if_that_takes_more_letters() -> None:
     found = short((AddRequest("q", (5,)), Append("q", (6,)), Hashes("q")), mutant="appended_tokens_are_not_hashed")
     assert {operation.request for operation in found.operations} == {"r1"}  # type: ignore[union-attr]
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_traces_with_junk_in_every_field_have_candidates_too(seed: int) -> None:
+    random = Random(seed)
+    plain = [each for each in short().operations for _ in range(3)]
+    plain += [Append("r1", (1, 2)), Truncate("r1", 1), Append("r1", (3,)), Truncate("r1", 0)] * 8
+    junk = [spoiled(each, random) for each in plain for _ in range(6)]
+    for begin in range(0, len(junk), 12):
+        operations = [AddRequest("r1", (1, 2, 3)), *junk[begin : begin + 12]]
+        items = items_of(CONFIG, operations)
+        for candidates in (*PASSES, plain_names):
+            for config, smaller in candidates(CONFIG, items):
+                assert len(smaller) <= len(items)
+                items_of(config, [item.operation for item in smaller])

@@ -82,8 +82,10 @@ def merged_operations(config: PoolConfig, items: Sequence[Item]) -> Iterator[Can
         for second, other in enumerate(items[first + 1 :], first + 1):
             rest = [item for number, item in enumerate(items) if number not in (first, second)]
             match one.operation, other.operation:
-                case AddRequest(), Append() | Truncate() if one.operation.request == other.operation.request:
-                    whole = with_operation(one, _arrives_as(one.operation, other.operation))
+                case AddRequest(request=name) as arrival, Append(request=same) | Truncate(request=same) as change if (
+                    name == same and is_plain(arrival) and is_plain(change)
+                ):
+                    whole = with_operation(one, _arrives_as(arrival, change))
                     yield config, [*rest[:first], whole, *rest[first:]]
                 case Allocate(holder=holder, n=int(n)), Allocate(holder=same, n=int(more)) if (
                     holder == same and max(n, more) <= MOST_BLOCKS
@@ -97,6 +99,13 @@ def merged_operations(config: PoolConfig, items: Sequence[Item]) -> Iterator[Can
                         whole = Item(Free(holder, (*blocks, *more)), one.label, {**one.blocks, **other.blocks})
                         yield config, [*rest[: second - 1], whole, *rest[second - 1 :]]
                         yield config, [*rest[:first], whole, *rest[first:]]
+
+
+def is_plain(operation: Operation) -> bool:
+    """Whether a change of a request has a name and numbers where they should be, and nothing that has to be refused."""
+    numbers: object = getattr(operation, "tokens", (getattr(operation, "num_tokens", 0),))
+    name = getattr(operation, "request", None)
+    return isinstance(name, str) and isinstance(numbers, tuple) and all(type(number) is int for number in numbers)
 
 
 def _arrives_as(arrival: AddRequest, change: Append | Truncate) -> AddRequest:
@@ -124,7 +133,7 @@ def plain_names(config: PoolConfig, items: Sequence[Item]) -> Iterator[Candidate
     renamed = []
     for item in items:
         operation = item.operation
-        if isinstance(operation, AddRequest | Append) and isinstance(operation.tokens, tuple):
+        if isinstance(operation, AddRequest | Append) and is_plain(operation):
             plain = tuple(tokens.setdefault(token, len(tokens)) for token in operation.tokens)
             operation = msgspec.structs.replace(operation, tokens=plain)
         renamed.append(with_operation(item, _renamed(operation, names)))

@@ -7,6 +7,7 @@ from dataclasses import replace
 
 import msgspec
 
+from kvproof.conformance.certification.candidates import is_plain
 from kvproof.conformance.certification.follow import Item
 from kvproof.conformance.certification.reduce import Candidate, with_operation
 from kvproof.conformance.operations import AddRequest, Append, KeyRef, Operation, Truncate
@@ -44,7 +45,7 @@ def _scaled(items: Sequence[Item], scale: Scale, chunk: int) -> list[Item]:
     scaled = []
     for item in items:
         operation = _with_counts(item.operation, scale)
-        if isinstance(operation, AddRequest | Append) and isinstance(operation.tokens, tuple):
+        if isinstance(operation, AddRequest | Append) and is_plain(operation):
             tokens = tokens_of.setdefault(operation.request, [])
             begin = len(tokens)
             tokens += operation.tokens
@@ -52,7 +53,7 @@ def _scaled(items: Sequence[Item], scale: Scale, chunk: int) -> list[Item]:
             names = [tuple(tokens[n : n + chunk]) for n in kept]
             new = tuple(chunks.setdefault(name, len(chunks)) for name in names)
             operation = msgspec.structs.replace(operation, tokens=new)
-        elif isinstance(item.operation, Truncate):
+        elif isinstance(item.operation, Truncate) and is_plain(item.operation):
             del tokens_of.setdefault(item.operation.request, [])[item.operation.num_tokens :]
         scaled.append(with_operation(item, operation))
     return scaled
