@@ -61,7 +61,7 @@ def test_a_broken_pool_fails_the_clause_that_it_breaks(mutant: str, clause: str)
     run = account(with_mutant(mutant))
     assert exit_code(run) is ExitCode.NOT_CONFORMANT
     assert incoherences(run) == []
-    failure = next(failure for failure in run.failures if failure.clause == clause)
+    [failure] = [failure for failure in run.failures if failure.clause == clause]
     assert failure.operations == len(failure.trace.steps) <= 10
     assert len({failure.id for failure in run.failures}) == len(run.failures)
 

@@ -89,7 +89,7 @@ def test_a_mutant_that_gets_away_is_red(
         return Trials(seed=seed, patience=0.1, trials=tuple(attempt(mutant_named(name), seed) for name in names))
 
     monkeypatch.setattr(trials, "MUTANTS", (HARMLESS,))
-    monkeypatch.setattr(command, "MUTANTS", (HARMLESS,))
+    monkeypatch.setattr("kvproof.conformance.commands.mutants.MUTANTS", (HARMLESS,))
     monkeypatch.setattr(command, "run_trials", in_this_process)
     file = tmp_path / "results.json"
     result = CliRunner().invoke(app, ["certify-mutants", "--json", str(file)])

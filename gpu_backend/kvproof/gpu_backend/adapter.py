@@ -42,7 +42,6 @@ from kvproof.conformance.operations import (
     Lookup,
     Move,
     Operation,
-    Read,
     Reset,
     Rollback,
     TakeEvents,
@@ -148,8 +147,6 @@ class GpuBackend:
                 pool.write(self._request(name), block, position, group)
             case Copy(holder=holder, src=src, dst=dst):
                 pool.copy(src, dst, holder)
-            case Read(holder=holder, block=block):
-                pool.read(block, holder)
             case _:
                 raise AdapterError(f"{name_of(operation)} is not claimed, so it should not be asked for")
         return None

@@ -2,8 +2,7 @@
 order things stand.
 
 The reference follows the choice where it is a legal one, and goes on from there; where it is not, the reference does
-what the clauses say, and the difference shows. A trace that was recorded with other choices names blocks as they were
-taken then; here they are called what this backend took instead.
+what the clauses say, and the difference shows.
 """
 
 from __future__ import annotations

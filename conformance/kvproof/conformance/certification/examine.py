@@ -33,6 +33,7 @@ from kvproof.conformance.workloads.stage import replay_workloads
 IDLE = {
     "vectors": "none of them fits what is claimed",
     "exhaustive": "it needs holders with names, which are not claimed",
+    "random": "the profile asks for none",
     "traces": "they need full attention, which is not claimed",
     "illegal": "level R is not claimed",
 }
@@ -179,7 +180,7 @@ class _Examiner:
     def _note(self, outcome: Outcome, seconds: float) -> None:
         done, name = self._done, outcome.name
         if not outcome.pools:
-            done.stages.append(StageRow(name, Status.DISABLED, reason=IDLE.get(name, "the profile asks for none")))
+            done.stages.append(StageRow(name, Status.DISABLED, reason=IDLE[name]))
             return
         counts = {"pools": outcome.pools, "operations": outcome.operations.total(), "refusals": outcome.refusals}
         status = Status.FAIL if outcome.divergences else Status.PASS

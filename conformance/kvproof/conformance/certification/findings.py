@@ -58,8 +58,7 @@ class Shown:
 
 def cause_of(divergence: Divergence) -> Cause:
     """What the divergence has in common with others of the same cause."""
-    where = tuple(sorted(difference.what for difference in divergence.differences))
-    return name_of(divergence.operations[-1]), where, clauses_of(divergence)
+    return name_of(divergence.operations[-1]), divergence.where, clauses_of(divergence)
 
 
 def failures(

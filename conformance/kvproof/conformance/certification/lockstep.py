@@ -48,6 +48,12 @@ class Divergence:
     watched: bool = True
     heard: tuple[WireEvent, ...] = ()
 
+    @property
+    def where(self) -> tuple[str, ...]:
+        """What differs, sorted; of what had to be refused and was granted only that, as all else comes of it."""
+        parts = {each.what for each in self.differences}
+        return ("answer",) if self.expected.errors and "answer" in parts else tuple(sorted(parts))
+
 
 class AdapterCrash(AdapterError):
     """The adapter broke while it ran these operations, in a pool of this configuration, or as that was made."""

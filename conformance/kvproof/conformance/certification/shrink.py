@@ -51,6 +51,6 @@ def shrink(backend: Backend, capabilities: Capabilities, found: Divergence) -> D
     return reduced(found, shows, PASSES, plain_names)
 
 
-def _signature(found: Divergence) -> tuple[tuple[str, ...], str, list[str]]:
+def _signature(found: Divergence) -> tuple[tuple[str, ...], str, tuple[str, ...]]:
     """What has to stay; where it differs too, or one cause would be made short into another that breaks the clauses."""
-    return clauses_of(found), name_of(found.operations[-1]), sorted(each.what for each in found.differences)
+    return clauses_of(found), name_of(found.operations[-1]), found.where

@@ -8,15 +8,12 @@ stages.
 
 from __future__ import annotations
 
-import signal
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import ProcessPoolExecutor, as_completed
-from contextlib import contextmanager
 from dataclasses import replace
 from multiprocessing import get_context
 from pathlib import Path
-from types import FrameType
 
 import msgspec
 from msgspec import field
@@ -30,6 +27,7 @@ from kvproof.conformance.mutation.catalogue import MUTANTS
 from kvproof.conformance.mutation.mutant import Mutant
 from kvproof.conformance.mutation.twin import mutated_reference
 from kvproof.conformance.mutation.unseen import seen_as, why_unseen
+from kvproof.conformance.time_limit import TooLong, time_limit
 
 PATIENCE = 0.3
 """CPU seconds that a stage may take once a mutant is noticed."""
@@ -91,9 +89,9 @@ def attempt(mutant: Mutant, seed: int) -> Trial:
     """Certify one mutant in this process."""
     started, profile = time.process_time(), STANDARD if why_unseen(mutant) is None else UNSEEN
     try:
-        with _limit(MOST_SECONDS):
+        with time_limit(MOST_SECONDS):
             done = examine(GuardedBackend(mutated_reference(mutant.patch)), profile, seed, patience=PATIENCE)
-    except _TooLong:
+    except TooLong:
         return Trial(mutant=mutant.name, error=f"it took more than {MOST_SECONDS} s")
     return Trial(
         mutant=mutant.name,
@@ -157,21 +155,3 @@ def _kill_seconds(done: Examination) -> float | None:
             return round(before + done.noticed_after[row.name], 3)
         before += row.cpu_seconds
     return None
-
-
-class _TooLong(BaseException):
-    """The time is up; nothing that catches exceptions may take it for one."""
-
-
-@contextmanager
-def _limit(seconds: int) -> Iterator[None]:
-    def ring(number: int, frame: FrameType | None) -> None:
-        raise _TooLong
-
-    before = signal.signal(signal.SIGALRM, ring)
-    signal.alarm(seconds)
-    try:
-        yield
-    finally:
-        signal.alarm(0)
-        signal.signal(signal.SIGALRM, before)

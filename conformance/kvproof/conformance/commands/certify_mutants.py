@@ -10,8 +10,8 @@ import typer
 from rich.console import Console
 
 from kvproof.conformance.certification.trials import Trial, Trials, complaints_about, run_trials, save
-from kvproof.conformance.mutation.catalogue import MUTANTS
-from kvproof.conformance.terminal import bar_of_jobs, did_you_mean, say
+from kvproof.conformance.commands.mutants import chosen_mutants
+from kvproof.conformance.terminal import bar_of_jobs, say
 
 NOTICED, NOT_NOTICED = 0, 1
 
@@ -39,7 +39,7 @@ def certify_mutants(
 
       kvproof certify-mutants --only mask_is_ignored --seed 7
     """
-    console, names = Console(), _chosen(only)
+    console, names = Console(), chosen_mutants(only)
     done = _run(console, names, seed, workers)
     if json_file is not None:
         save(done, json_file)
@@ -53,15 +53,6 @@ def certify_mutants(
         console, f"{len(done.trials)} mutants, {len(complaints)} complaints", "bold red" if complaints else "bold green"
     )
     raise typer.Exit(NOT_NOTICED if complaints else NOTICED)
-
-
-def _chosen(names: list[str] | None) -> list[str]:
-    known = [mutant.name for mutant in MUTANTS]
-    for name in names or ():
-        if name not in known:
-            hint = did_you_mean(name, known, "the documentation lists them.")
-            raise typer.BadParameter(f"there is no mutant {name}; {hint}")
-    return [name for name in known if not names or name in names]
 
 
 def _run(console: Console, names: list[str], seed: int, workers: int) -> Trials:

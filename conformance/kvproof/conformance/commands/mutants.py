@@ -88,7 +88,7 @@ def mutants(
     if not console.is_terminal:
         console.width = LOG_WIDTH
     if statements is None:
-        jobs = [Job(name, layers, limit) for name in _chosen_mutants(only)]
+        jobs = [Job(name, layers, limit) for name in chosen_mutants(only)]
         named = CatalogueResults(layers, tuple(_run(console, jobs, workers)))
         _save(named, json_file)
         failed = _show_catalogue(console, named)
@@ -124,7 +124,8 @@ def _chosen_layers(names: list[str] | None, default: tuple[str, ...]) -> tuple[s
     return chosen
 
 
-def _chosen_mutants(names: list[str] | None) -> list[str]:
+def chosen_mutants(names: list[str] | None) -> list[str]:
+    """The named mutants, or all, in the order of the catalogue; raises `BadParameter` for one that is none."""
     known = [mutant.name for mutant in MUTANTS]
     for name in names or ():
         if name not in known:

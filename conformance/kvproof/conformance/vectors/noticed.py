@@ -7,12 +7,8 @@ and which of the vectors beside it notice it.
 
 from __future__ import annotations
 
-import signal
 import sys
 from collections.abc import Collection, Iterable, Iterator
-from contextlib import contextmanager
-from types import FrameType
-from typing import NoReturn
 
 import msgspec
 
@@ -21,6 +17,7 @@ from kvproof.conformance.certification.trace import Trace
 from kvproof.conformance.mutation.catalogue import MUTANTS
 from kvproof.conformance.mutation.mutant import Mutant
 from kvproof.conformance.mutation.twin import mutated_reference
+from kvproof.conformance.time_limit import TooLong, time_limit
 from kvproof.conformance.vectors import vectors, vectors_of
 from kvproof.conformance.vectors.replay import replay
 from kvproof.conformance.vectors.reports import reports
@@ -69,10 +66,10 @@ def notice(mutant: Mutant) -> Notice:
     others = [vector for vector in vectors() if set(mutant.clauses).isdisjoint(vector.header.clauses)]
     backend = mutated_reference(mutant.patch)
     try:
-        with _given_up_in_time():
+        with time_limit(SECONDS):
             first = next(_broken(claimed, backend), None)
             return Notice(mutant.name, len(claimed), first or next(_broken(others, backend), None), first is not None)
-    except _Late:
+    except TooLong:
         return Notice(mutant.name, len(claimed), error=f"it took more than {SECONDS} s")
 
 
@@ -80,9 +77,9 @@ def notice_of_reports(mutant: Mutant, names: Collection[str]) -> NoticeOfReports
     """Replay the named vectors on the reference that the mutant makes."""
     chosen, backend = [each for each in vectors() if each.header.name in names], mutated_reference(mutant.patch)
     try:
-        with _given_up_in_time():
+        with time_limit(SECONDS):
             return NoticeOfReports(mutant.name, tuple(_broken(chosen, backend)))
-    except _Late:
+    except TooLong:
         return NoticeOfReports(mutant.name, error=f"it took more than {SECONDS} s")
 
 
@@ -93,24 +90,6 @@ def _beside_mutants() -> dict[str, list[str]]:
         for name in report.mutants:
             beside.setdefault(name, []).extend(report.vectors)
     return beside
-
-
-class _Late(BaseException):
-    """It takes too long; whoever catches every `Exception` does not catch this."""
-
-
-@contextmanager
-def _given_up_in_time() -> Iterator[None]:
-    def give_up(number: int, frame: FrameType | None) -> NoReturn:
-        raise _Late
-
-    before = signal.signal(signal.SIGALRM, give_up)
-    signal.alarm(SECONDS)
-    try:
-        yield
-    finally:
-        signal.alarm(0)
-        signal.signal(signal.SIGALRM, before)
 
 
 def _broken(chosen: list[Trace], backend: Backend) -> Iterator[str]:
