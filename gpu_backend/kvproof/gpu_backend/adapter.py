@@ -5,7 +5,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 from importlib.metadata import version
 
-from kvproof.conformance.backends.interface import EVERY_POOL, AdapterError, Capabilities, Identity, Level
+from kvproof.conformance.backends.interface import (
+    EVERY_POOL,
+    NOT_TESTED_YET,
+    AdapterError,
+    Capabilities,
+    Identity,
+    Level,
+)
 from kvproof.conformance.backends.wire import (
     PARTS,
     Answer,
@@ -42,6 +49,7 @@ from kvproof.conformance.operations import (
     Lookup,
     Move,
     Operation,
+    Read,
     Reset,
     Rollback,
     TakeEvents,
@@ -51,6 +59,7 @@ from kvproof.conformance.operations import (
     name_of,
     names_of_operations,
 )
+from kvproof.gpu_backend.data_plane import DataPlane
 from kvproof.gpu_backend.observation import BlockState, PoolState
 from kvproof.gpu_backend.pool import BlockPool
 from kvproof.gpu_backend.refusals import shown
@@ -73,8 +82,8 @@ from kvproof.spec.vocabulary import (
 IDENTITY = Identity("kvproof-gpu-backend", version("kvproof"), "C++", files=("kvproof.gpu_backend",))
 
 CAPABILITIES = Capabilities(
-    levels=(Level.POOL, Level.EVENTS, Level.ORDER, Level.STEPS, Level.ROBUSTNESS),
-    operations=tuple(name for name in names_of_operations() if name not in {*EVERY_POOL, "read"}),
+    levels=tuple(level for level in Level if level not in NOT_TESTED_YET),
+    operations=tuple(name for name in names_of_operations() if name not in EVERY_POOL),
     observes=PARTS,
     commit=tuple(CommitMode),
     residency=tuple(Residency),
@@ -97,6 +106,7 @@ class GpuBackend:
     def start(self, config: PoolConfig) -> None:
         """Make a new pool; the old one is forgotten, with its requests."""
         self._pool = BlockPool(config)
+        self._data = DataPlane(self._pool)
         self._requests: dict[str, Request] = {}
 
     def run(self, operations: Sequence[Operation], observe: bool) -> list[Step]:
@@ -139,24 +149,42 @@ class GpuBackend:
                 pool.cache_partial_block(self._request(name), block, position, group, replace)
             case Evict(blocks=blocks):
                 pool.evict(blocks)
-            case Move(src=src, dst=dst):
-                pool.move(src, dst)
             case Reset():
                 pool.reset()
-            case Write(request=name, block=block, position=position, group=group):
-                pool.write(self._request(name), block, position, group)
-            case Copy(holder=holder, src=src, dst=dst):
-                pool.copy(src, dst, holder)
+            case Write() | Copy() | Move() | Read():
+                return self._content(operation)
             case _:
                 raise AdapterError(f"{name_of(operation)} is not claimed, so it should not be asked for")
+        return None
+
+    def _content(self, operation: Write | Copy | Move | Read) -> list[int] | None:
+        """What blocks hold: the pool says whether it may be, then the memory is changed."""
+        pool, data = self._pool, self._data
+        match operation:
+            case Write(request=name, block=block, position=position, group=group, rows=rows):
+                pool.write(self._request(name), block, position, group)
+                data.write(block, group, rows)
+            case Copy(holder=holder, src=src, dst=dst):
+                pool.copy(src, dst, holder)
+                data.copy(src, dst)
+            case Move(src=src, dst=dst):
+                pool.move(src, dst)
+                data.copy(src, dst)
+            case Read(holder=holder, block=block):
+                pool.read(block, holder)
+                return data.read(block)
         return None
 
     def _stepping(self, operation: BeginStep | Commit | Attach | Rollback | Finish) -> object:
         pool = self._pool
         match operation:
             case BeginStep():
-                return pool.begin_step()
+                self._data.do_step()
+                number = pool.begin_step()
+                self._data.begin_step()
+                return number
             case Commit(step=step):
+                self._data.do_step()  # the copies that the pool has queued are forgotten then
                 pool.commit(step)
             case Attach(holder=holder, block=block, key=ref):
                 pool.attach(block, self._key(ref), holder)

@@ -1,0 +1,119 @@
+"""The memory of a pool under certification (level D): a forward pass whose numbers come from the suite.
+
+Work of a step is gathered, and done as an engine does it: all copies at once, then the writes. The suite may look at
+any time; then what is there so far is done, and when more comes, the step is done again from the pages it began with.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import torch
+
+from kvproof.gpu_backend.device_tables import queued_copies
+from kvproof.gpu_backend.memory import PagedMemory, RowLayout
+from kvproof.gpu_backend.pool import BlockPool
+from kvproof.gpu_backend.refusals import shown
+from kvproof.spec.errors import InvalidArgument
+from kvproof.spec.vocabulary import CommitMode, GroupKind
+
+LAYERS = 2
+
+CELL = 1_000_003
+"""A number lies in every cell of its row, plus so much for each cell before it: what was done in part is seen."""
+
+TORN = -1
+"""What is read of a row whose cells are not those of one number."""
+
+NO_GROUP = -1
+
+
+class DataPlane:
+    """Pages for the blocks of a pool, written, copied and read as the suite says; the pool has checked it before."""
+
+    def __init__(self, pool: BlockPool) -> None:
+        config = pool.config
+        layouts = [RowLayout(torch.int64, 1 + group % 2, LAYERS) for group in range(len(config.groups))]
+        self._pool, self._memory = pool, PagedMemory(config, layouts)
+        self._states = [group.kind is GroupKind.RECURRENT for group in config.groups]
+        self._cells = [torch.arange(LAYERS * each.width).reshape(LAYERS, 1, each.width) * CELL for each in layouts]
+        self._groups = torch.full((config.num_blocks,), NO_GROUP)
+        """For which group a block was written; it goes with the pages."""
+        self._has_steps = config.commit is CommitMode.STEPS
+        self._writes: list[tuple[int, int, torch.Tensor]] = []
+        self._is_done = True
+        self._touched = torch.empty(0, dtype=torch.int64)
+        self._before = self._kept(self._touched)
+
+    def write(self, block: int, group: int, numbers: Sequence[int] | None) -> None:
+        """The forward pass leaves these numbers in a block: its first rows, or the state. Raises InvalidArgument."""
+        if numbers is None:
+            return  # whoever says no numbers wants to read none
+        try:
+            values = torch.tensor(numbers, dtype=torch.int64).reshape(1, -1, 1) + self._cells[group]
+        except (TypeError, ValueError, RuntimeError):
+            raise InvalidArgument(f"rows must be a list of whole numbers, not {shown(numbers)}") from None
+        if self._states[group]:
+            values = values.squeeze(1)
+        if self._has_steps:
+            self._writes.append((block, group, values))
+            self._is_done = False
+        else:
+            self._write(block, group, values)
+
+    def copy(self, src: int, dst: int) -> None:
+        """The pool has agreed to a copy or a move; with steps it has queued it too."""
+        if self._has_steps:
+            self._is_done = False
+        else:
+            self._copy(torch.tensor([[src, dst]]))
+
+    def read(self, block: int) -> list[int]:
+        """The numbers in a block, from its first row on; none if nothing was written or copied there."""
+        self.do_step()
+        group = int(self._groups[block])
+        if group == NO_GROUP:
+            return []
+        held = self._memory.read(group, block)
+        values = (held.unsqueeze(1) if self._states[group] else held) - self._cells[group]
+        numbers = values[0, :, 0]
+        is_whole = (values == numbers[:, None]).all(2).all(0)
+        read: list[int] = torch.where(is_whole, numbers, TORN).tolist()
+        return read
+
+    def begin_step(self) -> None:
+        """The pool has begun a step, and `do_step` has done the one before."""
+        self._writes = []
+        self._touched = self._touched[:0]
+        self._before = self._kept(self._touched)
+
+    def do_step(self) -> None:
+        """Do the work of the step that was begun last, as far as it is known; again, if there is more of it now."""
+        if self._is_done:
+            return
+        self._restore()
+        copies = queued_copies(self._pool).long()
+        written = torch.tensor([block for block, _, _ in self._writes], dtype=torch.int64)
+        self._touched = torch.unique(torch.cat((copies[:, 1], written)))
+        self._before = self._kept(self._touched)
+        self._copy(copies)
+        for block, group, values in self._writes:
+            self._write(block, group, values)
+        self._is_done = True
+
+    def _write(self, block: int, group: int, values: torch.Tensor) -> None:
+        self._memory.write(group, block, values)
+        self._groups[block] = group
+
+    def _copy(self, pairs: torch.Tensor) -> None:
+        self._memory.copy(pairs)
+        self._groups[pairs[:, 1]] = self._groups[pairs[:, 0]]
+
+    def _kept(self, blocks: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+        """The pages of blocks, and what they were written for, as they are now."""
+        return self._memory.pages()[blocks], self._groups[blocks]
+
+    def _restore(self) -> None:
+        pages, groups = self._before
+        self._memory.pages()[self._touched] = pages
+        self._groups[self._touched] = groups

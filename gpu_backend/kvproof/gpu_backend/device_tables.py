@@ -1,0 +1,54 @@
+"""What a forward pass needs of a pool, as tensors: the copies of a step, and the block tables of a batch."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import torch
+
+from kvproof.gpu_backend.arena import HEADER, header_of, region_of
+from kvproof.gpu_backend.checks import check_int, check_list
+from kvproof.gpu_backend.memory import check_device
+from kvproof.gpu_backend.pool import BlockPool
+from kvproof.gpu_backend.refusals import shown
+from kvproof.spec.errors import InvalidArgument, InvalidBlock
+from kvproof.spec.vocabulary import NULL_BLOCK
+
+COPY_COLUMNS = 4
+"""The step, source, target and holder of a copy that the core has queued."""
+
+
+def queued_copies(pool: BlockPool) -> torch.Tensor:
+    """The copies of the step that was begun last, as int32 [n, 2]: sources and targets in queued order (STEP-COPY-2).
+
+    `copy` and `move` have queued them. They are done before the step's forward pass writes anything: give them to
+    `PagedMemory.copy`. A pool that commits immediately queues none; there each copy is done when it is asked for.
+    """
+    header = header_of(pool.arena)
+    num_copies, current = int(header[HEADER["num_copies"]]), int(header[HEADER["current"]])
+    copies = pool.arena[region_of(pool.arena, "copies", COPY_COLUMNS)].view(-1, COPY_COLUMNS)[:num_copies]
+    return copies[copies[:, 0] == current, 1:3]
+
+
+def block_tables(tables: Sequence[Sequence[int]], num_blocks: int, device: str = "cpu") -> torch.Tensor:
+    """The block tables of a batch as int32 [requests, most slots] on a device, the null block behind shorter ones.
+
+    Raises InvalidArgument (no block ids; a device that is not here), InvalidBlock and OutOfRange.
+    """
+    check_int("num_blocks", num_blocks, 1, 2**31 - 1)
+    where = check_device(device)
+    rows = [_check_table(table, num_blocks) for table in check_list("tables", tables)]
+    slots = max(map(len, rows), default=0)
+    padded = [[*row, *[NULL_BLOCK] * (slots - len(row))] for row in rows]
+    return torch.tensor(padded, dtype=torch.int32).reshape(len(rows), slots).to(where)
+
+
+def _check_table(table: object, num_blocks: int) -> list[int]:
+    blocks = []
+    for block in check_list("a block table", table):
+        if type(block) is not int:
+            raise InvalidArgument(f"a block id must be an integer, not {shown(block)}")
+        if not 0 <= block < num_blocks:
+            raise InvalidBlock(f"there is no block {block}; block ids are 0 to {num_blocks - 1}")
+        blocks.append(block)
+    return blocks
