@@ -138,7 +138,9 @@ class GpuBackend:
             case BeginStep() | Commit() | Attach() | Rollback() | Finish():
                 return self._stepping(operation)
             case Allocate(holder=holder, n=n):
-                return pool.allocate(n, holder)
+                taken = pool.allocate(n, holder)
+                self._data.allocate(taken)
+                return taken
             case Touch(holder=holder, block=block, key=ref):
                 pool.touch(block, self._key(ref), holder)
             case Free(holder=holder, blocks=blocks):
@@ -163,7 +165,7 @@ class GpuBackend:
         match operation:
             case Write(request=name, block=block, position=position, group=group, rows=rows):
                 pool.write(self._request(name), block, position, group)
-                data.write(block, group, rows)
+                data.write(name, block, group, rows)
             case Copy(holder=holder, src=src, dst=dst):
                 pool.copy(src, dst, holder)
                 data.copy(src, dst)
@@ -180,19 +182,24 @@ class GpuBackend:
         match operation:
             case BeginStep():
                 self._data.do_step()
-                number = pool.begin_step()
-                self._data.begin_step()
-                return number
+                begun = pool.begin_step()
+                self._data.begin_step(begun)
+                return begun
             case Commit(step=step):
                 self._data.do_step()  # the copies that the pool has queued are forgotten then
                 pool.commit(step)
+                self._data.commit(step)
             case Attach(holder=holder, block=block, key=ref):
                 pool.attach(block, self._key(ref), holder)
             case Rollback(requests=requests):
-                return pool.rollback(requests)
+                return self._rolled_back(pool.rollback(requests))
             case Finish(request=request, blocks=blocks):
-                return pool.finish(request, blocks)
+                return self._rolled_back(pool.finish(request, blocks))
         return None
+
+    def _rolled_back(self, requests: list[str]) -> list[str]:
+        self._data.roll_back(requests)
+        return requests
 
     def _ask(self, operation: Lookup | Find | Contains | FullKey | Hashes | TakeEvents) -> object:
         pool = self._pool

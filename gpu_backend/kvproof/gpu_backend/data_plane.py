@@ -7,6 +7,7 @@ any time; then what is there so far is done, and when more comes, the step is do
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import NamedTuple
 
 import torch
 
@@ -28,6 +29,13 @@ TORN = -1
 NO_GROUP = -1
 
 
+class _Write(NamedTuple):
+    request: str
+    block: int
+    group: int
+    values: torch.Tensor
+
+
 class DataPlane:
     """Pages for the blocks of a pool, written, copied and read as the suite says; the pool has checked it before."""
 
@@ -40,13 +48,17 @@ class DataPlane:
         self._groups = torch.full((config.num_blocks,), NO_GROUP)
         """For which group a block was written; it goes with the pages."""
         self._has_steps = config.commit is CommitMode.STEPS
-        self._writes: list[tuple[int, int, torch.Tensor]] = []
+        self._writes: list[_Write] = []
         self._is_done = True
+        self._step = 0
         self._touched = torch.empty(0, dtype=torch.int64)
         self._before = self._kept(self._touched)
 
-    def write(self, block: int, group: int, numbers: Sequence[int] | None) -> None:
-        """The forward pass leaves these numbers in a block: its first rows, or the state. Raises InvalidArgument."""
+    def write(self, request: str, block: int, group: int, numbers: Sequence[int] | None) -> None:
+        """A request's forward pass leaves these numbers in a block: its first rows, or the state.
+
+        Raises InvalidArgument.
+        """
         if numbers is None:
             return  # whoever says no numbers wants to read none
         try:
@@ -55,11 +67,12 @@ class DataPlane:
             raise InvalidArgument(f"rows must be a list of whole numbers, not {shown(numbers)}") from None
         if self._states[group]:
             values = values.squeeze(1)
+        write = _Write(request, block, group, values)
         if self._has_steps:
-            self._writes.append((block, group, values))
+            self._writes.append(write)
             self._is_done = False
         else:
-            self._write(block, group, values)
+            self._write(write)
 
     def copy(self, src: int, dst: int) -> None:
         """The pool has agreed to a copy or a move; with steps it has queued it too."""
@@ -67,6 +80,14 @@ class DataPlane:
             self._is_done = False
         else:
             self._copy(torch.tensor([[src, dst]]))
+
+    def allocate(self, blocks: Sequence[int]) -> None:
+        """The pool has given blocks to a new holder: the forward pass writes nothing there for whoever had them."""
+        self._keep([write for write in self._writes if write.block not in blocks])
+
+    def roll_back(self, requests: Sequence[str]) -> None:
+        """The forward pass goes without these requests; their copies stay (STEP-ROLLBACK-*)."""
+        self._keep([write for write in self._writes if write.request not in requests])
 
     def read(self, block: int) -> list[int]:
         """The numbers in a block, from its first row on; none if nothing was written or copied there."""
@@ -81,8 +102,18 @@ class DataPlane:
         read: list[int] = torch.where(is_whole, numbers, TORN).tolist()
         return read
 
-    def begin_step(self) -> None:
-        """The pool has begun a step, and `do_step` has done the one before."""
+    def begin_step(self, step: int) -> None:
+        """The pool has begun a step, and `do_step` has done the one before, for good."""
+        self._step = step
+        self._forget()
+
+    def commit(self, step: int) -> None:
+        """The pool has committed a step; if it is the last one that was begun, `do_step` has done it for good."""
+        if step == self._step:
+            self._forget()
+
+    def _forget(self) -> None:
+        """What was done is done: nothing can take it back any more."""
         self._writes = []
         self._touched = self._touched[:0]
         self._before = self._kept(self._touched)
@@ -93,17 +124,21 @@ class DataPlane:
             return
         self._restore()
         copies = queued_copies(self._pool).long()
-        written = torch.tensor([block for block, _, _ in self._writes], dtype=torch.int64)
+        written = torch.tensor([write.block for write in self._writes], dtype=torch.int64)
         self._touched = torch.unique(torch.cat((copies[:, 1], written)))
         self._before = self._kept(self._touched)
         self._copy(copies)
-        for block, group, values in self._writes:
-            self._write(block, group, values)
+        for write in self._writes:
+            self._write(write)
         self._is_done = True
 
-    def _write(self, block: int, group: int, values: torch.Tensor) -> None:
-        self._memory.write(group, block, values)
-        self._groups[block] = group
+    def _keep(self, writes: list[_Write]) -> None:
+        if len(writes) < len(self._writes):
+            self._writes, self._is_done = writes, False
+
+    def _write(self, write: _Write) -> None:
+        self._memory.write(write.group, write.block, write.values)
+        self._groups[write.block] = write.group
 
     def _copy(self, pairs: torch.Tensor) -> None:
         self._memory.copy(pairs)
