@@ -28,8 +28,8 @@ def test_the_suite_finds_the_backend_by_its_name() -> None:
     assert identity.name == "kvproof-gpu-backend"
 
 
-def test_it_claims_everything_that_can_be_claimed_without_memory_of_its_own() -> None:
-    assert {*CAPABILITIES.levels} == {*Level} - {Level.HYBRID, Level.DATA}
+def test_it_claims_everything_that_can_be_claimed() -> None:
+    assert {*CAPABILITIES.levels} == {*Level} - {Level.HYBRID}
     assert CAPABILITIES.observes == PARTS
 
 

@@ -1,6 +1,7 @@
 """The torch/CUDA backend: a block pool on one native core, exact on every transition. It runs on the CPU.
 
-`BlockPool` has the operations of the specification. The core is built at first use, which needs a C++ compiler.
+`BlockPool` has the operations of the specification, `PagedMemory` is what lies behind its blocks. The core is built at
+first use, which needs a C++ compiler.
 """
 
 try:
@@ -13,11 +14,26 @@ from kvproof.gpu_backend import build
 build.load()  # before anything that imports it
 
 # ruff: noqa: E402
+from kvproof.gpu_backend.device_tables import block_tables, queued_copies
 from kvproof.gpu_backend.hashing import PrefixHasher
+from kvproof.gpu_backend.memory import OutOfMemory, PagedMemory, RowLayout
 from kvproof.gpu_backend.observation import PoolState
 from kvproof.gpu_backend.pool import BlockPool, Hit
 from kvproof.gpu_backend.program import StepProgram
 from kvproof.gpu_backend.request import Request
 from kvproof.gpu_backend.saving import CorruptedState
 
-__all__ = ["BlockPool", "CorruptedState", "Hit", "PoolState", "PrefixHasher", "Request", "StepProgram"]
+__all__ = [
+    "BlockPool",
+    "CorruptedState",
+    "Hit",
+    "OutOfMemory",
+    "PagedMemory",
+    "PoolState",
+    "PrefixHasher",
+    "Request",
+    "RowLayout",
+    "StepProgram",
+    "block_tables",
+    "queued_copies",
+]

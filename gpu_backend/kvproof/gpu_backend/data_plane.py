@@ -123,7 +123,7 @@ class DataPlane:
         if self._is_done:
             return
         self._restore()
-        copies = queued_copies(self._pool).long()
+        copies = queued_copies(self._pool)
         written = torch.tensor([write.block for write in self._writes], dtype=torch.int64)
         self._touched = torch.unique(torch.cat((copies[:, 1], written)))
         self._before = self._kept(self._touched)

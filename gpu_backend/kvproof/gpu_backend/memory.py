@@ -133,15 +133,13 @@ class PagedMemory:
         if not isinstance(pairs, torch.Tensor) or pairs.dtype not in (torch.int32, torch.int64):
             raise InvalidArgument(f"pairs must be a tensor of int32 or int64, not {_described(pairs)}")
         _check_tensor("pairs", pairs, pairs.dtype, torch.device("cpu"), (-1, 2))
-        if len(pairs) == 0:
-            return pairs[:, 0], pairs[:, 1]
         last = self._config.num_blocks - 1
-        if int(pairs.min()) <= NULL_BLOCK or int(pairs.max()) > last:
+        if bool(((pairs <= NULL_BLOCK) | (pairs > last)).any()):
             raise InvalidBlock(f"blocks that are copied are 1 to {last}; given are {shown(pairs.tolist())}")
         once = torch.unique(pairs, dim=0) if len(pairs) > 1 else pairs
         if len(torch.unique(once[:, 1])) < len(once):
             raise InvalidBlock(f"a block is to get two contents at once: {shown(once.tolist())}")
-        sources, targets = once.to(self.device).unbind(1)
+        sources, targets = once.to(self.device, torch.int64).unbind(1)
         return sources, targets
 
 
