@@ -454,25 +454,12 @@ def test_content_of_something_else_does_not_do(more: Sequence[Operation], operat
     [
         ([], Copy("r1", 7, 8), "nothing was written in block 7 before"),
         ([Write("r1", 8, 4, ATTENTION)], Copy("r1", 3, 8), "block 8 is written in this step"),
-        (
-            [Write("r1", 8, 4, ATTENTION), Commit(2), BeginStep(), Write("r1", 8, 4, ATTENTION)],
-            Copy("r1", 3, 8),
-            "block 8 is written in this step",
-        ),
         ([Copy("r1", 4, 8)], Copy("r1", 3, 8), "another copy to block 8 is queued"),
         ([Copy("r1", 4, 8)], Copy("r1", 8, 2), "nothing was written in block 8 before"),
         ([Rollback(("r1",))], CacheFullBlocks("r1", (4,), 0, 1, ATTENTION), "nothing was written in block 4"),
         ([Rollback(("r2",))], CachePartialBlock("r1", 4, 2, ATTENTION), None),
     ],
-    ids=[
-        "read too early",
-        "written too early",
-        "written with the same",
-        "copied twice",
-        "a copy of a copy",
-        "taken back",
-        "kept",
-    ],
+    ids=["read too early", "written too early", "copied twice", "a copy of a copy", "taken back", "kept"],
 )
 def test_what_is_undefined_depends_on_the_step(
     steps: World, more: Sequence[Operation], operation: Operation, text: str | None

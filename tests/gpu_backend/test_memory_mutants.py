@@ -60,7 +60,7 @@ TRACES: dict[str, tuple[Operation, ...]] = {
         Copy("r1", 2, 3),
         Read("r1", 2),
     ),
-    "former_writers_write_on": (
+    "void_writes_are_done": (
         Allocate("r2", 1),
         Write("r2", 4, 1, 0),
         Free("r2", (4,)),

@@ -37,13 +37,9 @@ def _copy(world: World, src: int, dst: int, holder: str | None) -> str | None:
     steps, content = world.state.steps, world.ghost.content(dst)
     if any(ahead == steps.open and queued == dst for ahead, _, queued, _ in steps.copies):
         return f"another copy to block {dst} is queued in this step"
-    if steps.open and content is not None and dst in world.ghost.changed_since(_current_step(world) - 1):
+    if steps.open and content is not None and content != _before_this_step(world, dst):
         return f"block {dst} is written in this step, and the copy comes before that"
     return None
-
-
-def _current_step(world: World) -> int:
-    return world.pool.last_committed_step + world.state.steps.open
 
 
 def _before_this_step(world: World, block_id: int) -> Content | None:

@@ -138,9 +138,7 @@ class GpuBackend:
             case BeginStep() | Commit() | Attach() | Rollback() | Finish():
                 return self._stepping(operation)
             case Allocate(holder=holder, n=n):
-                taken = pool.allocate(n, holder)
-                self._data.allocate(taken)
-                return taken
+                return pool.allocate(n, holder)
             case Touch(holder=holder, block=block, key=ref):
                 pool.touch(block, self._key(ref), holder)
             case Free(holder=holder, blocks=blocks):
@@ -165,7 +163,7 @@ class GpuBackend:
         match operation:
             case Write(request=name, block=block, position=position, group=group, rows=rows):
                 pool.write(self._request(name), block, position, group)
-                data.write(name, block, group, rows)
+                data.write(block, group, rows)
             case Copy(holder=holder, src=src, dst=dst):
                 pool.copy(src, dst, holder)
                 data.copy(src, dst)
@@ -192,14 +190,10 @@ class GpuBackend:
             case Attach(holder=holder, block=block, key=ref):
                 pool.attach(block, self._key(ref), holder)
             case Rollback(requests=requests):
-                return self._rolled_back(pool.rollback(requests))
+                return pool.rollback(requests)
             case Finish(request=request, blocks=blocks):
-                return self._rolled_back(pool.finish(request, blocks))
+                return pool.finish(request, blocks)
         return None
-
-    def _rolled_back(self, requests: list[str]) -> list[str]:
-        self._data.roll_back(requests)
-        return requests
 
     def _ask(self, operation: Lookup | Find | Contains | FullKey | Hashes | TakeEvents) -> object:
         pool = self._pool

@@ -30,7 +30,6 @@ NO_GROUP = -1
 
 
 class _Write(NamedTuple):
-    request: str
     block: int
     group: int
     values: torch.Tensor
@@ -54,11 +53,8 @@ class DataPlane:
         self._touched = torch.empty(0, dtype=torch.int64)
         self._before = self._kept(self._touched)
 
-    def write(self, request: str, block: int, group: int, numbers: Sequence[int] | None) -> None:
-        """A request's forward pass leaves these numbers in a block: its first rows, or the state.
-
-        Raises InvalidArgument.
-        """
+    def write(self, block: int, group: int, numbers: Sequence[int] | None) -> None:
+        """The forward pass leaves these numbers in a block: its first rows, or the state. Raises InvalidArgument."""
         if numbers is None:
             return  # whoever says no numbers wants to read none
         try:
@@ -67,7 +63,7 @@ class DataPlane:
             raise InvalidArgument(f"rows must be a list of whole numbers, not {shown(numbers)}") from None
         if self._states[group]:
             values = values.squeeze(1)
-        write = _Write(request, block, group, values)
+        write = _Write(block, group, values)
         if self._has_steps:
             self._writes.append(write)
             self._is_done = False
@@ -75,19 +71,16 @@ class DataPlane:
             self._write(write)
 
     def copy(self, src: int, dst: int) -> None:
-        """The pool has agreed to a copy or a move; with steps it has queued it too."""
+        """The pool has agreed to a copy or a move; with steps it has queued it too.
+
+        What the step was to write to the target is void: somebody who gave the block back or was rolled back asked for
+        it, or it was there before (STEP-COPY-3).
+        """
         if self._has_steps:
+            self._writes = [write for write in self._writes if write.block != dst]
             self._is_done = False
         else:
             self._copy(torch.tensor([[src, dst]]))
-
-    def allocate(self, blocks: Sequence[int]) -> None:
-        """The pool has given blocks to a new holder: the forward pass writes nothing there for whoever had them."""
-        self._keep([write for write in self._writes if write.block not in blocks])
-
-    def roll_back(self, requests: Sequence[str]) -> None:
-        """The forward pass goes without these requests; their copies stay (STEP-ROLLBACK-*)."""
-        self._keep([write for write in self._writes if write.request not in requests])
 
     def read(self, block: int) -> list[int]:
         """The numbers in a block, from its first row on; none if nothing was written or copied there."""
@@ -131,10 +124,6 @@ class DataPlane:
         for write in self._writes:
             self._write(write)
         self._is_done = True
-
-    def _keep(self, writes: list[_Write]) -> None:
-        if len(writes) < len(self._writes):
-            self._writes, self._is_done = writes, False
 
     def _write(self, write: _Write) -> None:
         self._memory.write(write.group, write.block, write.values)
