@@ -17,7 +17,7 @@ from kvproof.gpu_backend import _core, saving
 from kvproof.gpu_backend.arena import GROUP_WORDS, HEADER, REGIONS, Views, header_of, new_arena, region_of, views_of
 from kvproof.gpu_backend.checks import check_config
 from kvproof.gpu_backend.hashing import PrefixHasher
-from kvproof.gpu_backend.observation import PoolState, observe
+from kvproof.gpu_backend.observation import Observer, PoolState
 from kvproof.gpu_backend.program import StepProgram
 from kvproof.gpu_backend.refusals import concurrent, out_of_range, refusal, shown, wrong_type
 from kvproof.gpu_backend.request import Request
@@ -70,6 +70,9 @@ class BlockPool(_core.PoolBase):
     Block ids are plain integers in and out, keys are bytes. `events=False` makes a pool that tells nobody what is
     resident, and saves the cost of it.
     """
+
+    _observer: Observer | None = None
+    """Made when somebody looks, for the arena that there is then."""
 
     def __init__(self, config: PoolConfig, device: str = "cpu", *, events: bool = True) -> None:
         self.config = check_config(config)
@@ -131,7 +134,9 @@ class BlockPool(_core.PoolBase):
 
     def observe(self) -> PoolState:
         """The whole state as a value, for comparison; it changes nothing (OBSERVE-1)."""
-        return observe(self.views(), self._names, [self._event(raw) for raw in self._events(False)])
+        if self._observer is None:
+            self._observer = Observer(self.views())
+        return self._observer.state(self._names, [self._event(raw) for raw in self._events(False)])
 
     def views(self) -> Views:
         """Named views of the arena as it is now; when it grows it moves, and they go on to show the old one."""
@@ -143,6 +148,7 @@ class BlockPool(_core.PoolBase):
         groups = tuple([(KINDS[group.kind], group.block_size) for group in self.config.groups])
         rows = self._first_rows() if rows is None else rows
         self.arena: torch.Tensor = new_arena(self._plan(rows))
+        self._observer = None
         seed = struct.unpack("QQ", os.urandom(16))
         self._open(self.arena.numpy(), self._settings, groups, rows, seed, hasher.seed_digest)
 
@@ -202,7 +208,7 @@ class BlockPool(_core.PoolBase):
         rows[region] = max(wanted, rows[region] + rows[region] // GROWTH + 1)
         larger = new_arena(self._plan(tuple(rows)))
         self._adopt(larger.numpy(), self._settings, len(self.config.groups), tuple(rows))
-        self.arena = larger
+        self.arena, self._observer = larger, None
 
     def _event(self, raw: tuple[int, int, _core.Text, int, int, int] | tuple[int, int, bytes]) -> Event:
         """An event of the core as a value of the specification."""
