@@ -24,9 +24,9 @@ NONE = -1
 
 
 def new_arena(words: int) -> torch.Tensor:
-    """Memory for an arena. Raises MemoryError if there is none."""
+    """Memory for an arena, which the core clears. Raises MemoryError if there is none."""
     try:
-        return torch.zeros(words, dtype=torch.int32)
+        return torch.empty(words, dtype=torch.int32)
     except RuntimeError as error:  # so torch says that memory is short
         raise MemoryError(f"an arena of {4 * words:,} bytes does not fit into memory: {error}") from None
 
