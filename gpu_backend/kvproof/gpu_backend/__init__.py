@@ -13,6 +13,7 @@ from kvproof.gpu_backend import build
 build.load()  # before anything that imports it
 
 # ruff: noqa: E402
+from kvproof.gpu_backend.arena import StaleViews
 from kvproof.gpu_backend.hashing import PrefixHasher
 from kvproof.gpu_backend.observation import PoolState
 from kvproof.gpu_backend.pool import BlockPool, Hit
@@ -20,4 +21,4 @@ from kvproof.gpu_backend.program import StepProgram
 from kvproof.gpu_backend.request import Request
 from kvproof.gpu_backend.saving import CorruptedState
 
-__all__ = ["BlockPool", "CorruptedState", "Hit", "PoolState", "PrefixHasher", "Request", "StepProgram"]
+__all__ = ["BlockPool", "CorruptedState", "Hit", "PoolState", "PrefixHasher", "Request", "StaleViews", "StepProgram"]
