@@ -25,7 +25,7 @@ BEYOND = (-1, -(2**31) - 1, -(2**70), 2**31, 2**63, 2**70)
 NO_LISTS = (7, "12", b"12", None, {1: 2}, {1}, range(1, 3), iter([1]), numpy.array([1]), torch.tensor([1]))
 NO_NAMES = (7, b"r1", "", None, ["r1"], True)
 NO_KEYS = ("k", 7, None, b"", b"x" * 19, b"x" * 21, bytearray(20), memoryview(bytes(20)), ["k"])
-NO_BOOLS = (1, 0, "True", None, [])
+NO_BOOLS: tuple[object, ...] = (1, 0, "True", None, [])
 
 BLOCK = (*NO_INTEGERS, *BEYOND, 10**6)
 BLOCKS = (*NO_LISTS, *([each] for each in BLOCK))
@@ -240,7 +240,7 @@ def test_views_that_were_taken_before_the_pool_grew_are_refused() -> None:
 def test_the_arena_cannot_be_taken_away_from_the_pool() -> None:
     pool, _ = begun()
     before, arena = pool.observe(), pool.arena
-    arena.set_(torch.zeros(1, dtype=torch.int32))  # type: ignore[no-untyped-call]
+    arena.set_(torch.zeros(1, dtype=torch.int32).untyped_storage())
     with pytest.raises(RuntimeError):
         pool.arena.untyped_storage().resize_(0)
     with pytest.raises(AttributeError):

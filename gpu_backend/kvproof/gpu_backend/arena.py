@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any
 
 import torch
 
@@ -27,10 +28,11 @@ NONE = -1
 """No row, no block, no group, no slot."""
 
 
-def new_arena(words: int) -> torch.Tensor:
-    """Memory for an arena, which the core clears. Raises MemoryError if there is none."""
+def new_arena(words: int) -> tuple[torch.Tensor, Any]:
+    """Memory for an arena, which the core clears, and the array by which it takes hold of it. Raises MemoryError."""
     try:
-        return torch.empty(words, dtype=torch.int32)
+        arena = torch.empty(words, dtype=torch.int32)
+        return arena, arena.numpy()
     except RuntimeError as error:  # so torch says that memory is short
         raise MemoryError(f"an arena of {4 * words:,} bytes does not fit into memory: {error}") from None
 

@@ -180,9 +180,10 @@ class BlockPool(_core.PoolBase):
         words = self._plan(rows)
         if wanted_bytes not in (None, 4 * words):
             raise CorruptedState(f"its arena has {wanted_bytes:,} bytes, not {4 * words:,}")
-        self._memory, self._observer = new_arena(words), None
+        self._memory, memory = new_arena(words)
+        self._observer = None
         seed = struct.unpack("QQ", os.urandom(16))
-        self._open(self._memory.numpy(), self._settings, groups, rows, seed, hasher.seed_digest)
+        self._open(memory, self._settings, groups, rows, seed, hasher.seed_digest)
 
     def _fixed_part(self, groups: slice) -> tuple[list[int], list[int], list[int]]:
         """What an arena does not change: sizes and modes, where its regions are, and the groups."""
@@ -238,8 +239,8 @@ class BlockPool(_core.PoolBase):
         """
         rows = list(self._rows())
         rows[region] = max(wanted, rows[region] + rows[region] // GROWTH + 1)
-        larger = new_arena(self._plan(tuple(rows)))
-        self._adopt(larger.numpy(), self._settings, len(self.config.groups), tuple(rows))
+        larger, memory = new_arena(self._plan(tuple(rows)))
+        self._adopt(memory, self._settings, len(self.config.groups), tuple(rows))
         self._memory, self._observer = larger, None
 
     def _event(self, raw: tuple[int, int, _core.Text, int, int, int] | tuple[int, int, bytes]) -> Event:

@@ -111,6 +111,8 @@ def _state(body: bytes) -> SavedState:
     if rest:
         raise ValueError("there is more after its end")
     names = [name if name is None else str(name) for name in description["names"]]
+    if names[:1] != [None]:
+        raise ValueError("the first name is nobody's")
     tells_events, rows = description["tells_events"], tuple(description["rows"])
     if type(tells_events) is not bool or any(type(count) is not int for count in rows):
         raise TypeError("its numbers are none")

@@ -49,6 +49,7 @@ PyObject* core_plan(PyObject*, PyObject* args) {
 bool take_buffer(PyObject* memory, int64_t words, Py_buffer* buffer) {
   constexpr const char* kWanted = "a writable vector of as many 32-bit integers as planned, aligned to 8 bytes";
   if (PyObject_GetBuffer(memory, buffer, PyBUF_WRITABLE | PyBUF_C_CONTIGUOUS | PyBUF_FORMAT) != 0) {
+    if (PyErr_ExceptionMatches(PyExc_MemoryError)) return false;
     PyErr_Clear();
     return wrong_type("an arena's memory", memory, kWanted);
   }
@@ -253,7 +254,7 @@ PyObject* pool_rows(PyObject* self, PyObject*) {
   PyObject* const rows = PyTuple_New(kRegions);
   for (int region = 0; rows != nullptr && region < kRegions; region++)
     PyTuple_SET_ITEM(rows, region, PyLong_FromLongLong(header_of(pool_of(self)).rows[region]));
-  return rows;
+  return filled(rows);
 }
 
 // --- what lies behind the core's numbers ----------------------------------------------------------------------------
@@ -324,7 +325,7 @@ PyObject* pool_numbers(PyObject* self, PyObject* names) {
     }
     PyList_SET_ITEM(numbers, i, PyLong_FromLong(number));
   }
-  return numbers;
+  return filled(numbers);
 }
 
 /// pool._keep(requests) -> the number of each request's text, for a program that is run next
@@ -341,7 +342,7 @@ PyObject* pool_keep(PyObject* self, PyObject* requests) {
     }
     PyList_SET_ITEM(numbers, i, PyLong_FromLong(number));
   }
-  return numbers;
+  return filled(numbers);
 }
 
 /// pool._run(words) -> (words of results, the operation that was refused or -1, its error, the item that is to blame)

@@ -180,7 +180,7 @@ inline PyObject* pool_find(KV_SIGNATURE) {
     PyList_SET_ITEM(hits, i, Py_BuildValue("(OONO)", item(0), item(1), writer, item(3)));
   }
   Py_DECREF(flat);
-  return hits;
+  return filled(hits);
 }
 
 inline PyObject* pool_contains(KV_SIGNATURE) {

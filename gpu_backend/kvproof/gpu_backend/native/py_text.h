@@ -197,7 +197,7 @@ inline PyObject* tokens_between(const Text& text, int64_t start, int64_t end) {
   PyObject* const found = PyTuple_New(static_cast<Py_ssize_t>(end - start));
   for (int64_t i = start; found != nullptr && i < end; i++)
     PyTuple_SET_ITEM(found, static_cast<Py_ssize_t>(i - start), PyLong_FromUnsignedLong(text.tokens.data[i]));
-  return found;
+  return filled(found);
 }
 
 inline PyObject* digest_bytes(const Text& text, int64_t link) {

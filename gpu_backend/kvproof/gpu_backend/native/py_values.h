@@ -120,6 +120,13 @@ inline PyObject* key_of(int32_t group, const uint32_t* digest, int digest_words)
   return key;
 }
 
+/// A list or tuple that was filled one item after the other; null, with an error set, if one could not be made.
+inline PyObject* filled(PyObject* sequence) {
+  if (sequence == nullptr || !PyErr_Occurred()) return sequence;
+  Py_DECREF(sequence);
+  return nullptr;
+}
+
 /// Block ids as Python integers, kNone as None.
 inline PyObject* list_of_blocks(const int32_t* ids, Py_ssize_t n) {
   PyObject* const list = PyList_New(n);
