@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import torch
@@ -77,9 +77,9 @@ class Views:
     def __init__(self, arena: torch.Tensor, is_current: Callable[[torch.Tensor], bool]) -> None:
         """View an arena. Raises InvalidArgument for a tensor that is none."""
         self.arena, self.is_current = check_arena(arena), is_current
-        header = header_of(arena)
-        self.parts = {"header": header}
-        digest_words, words_of_block = int(header[HEADER["digest_words"]]), int(header[HEADER["words_of_block"]])
+        self.parts = {"header": header_of(arena)}
+        header: list[int] = self.parts["header"].tolist()
+        digest_words, words_of_block = header[HEADER["digest_words"]], header[HEADER["words_of_block"]]
         columns = {
             "groups": GROUP_WORDS,
             "blocks": words_of_block,
@@ -91,9 +91,9 @@ class Views:
             "copies": 4,
         }
         for name, width in columns.items():
-            self.parts[name] = arena[region_of(arena, name, width)].view(-1, width)
+            self.parts[name] = arena[_words_of(header, name, width)].view(-1, width)
         for name in ("ring", "buckets"):
-            self.parts[name] = arena[region_of(arena, name, 1)]
+            self.parts[name] = arena[_words_of(header, name, 1)]
 
 
 def check_arena(arena: object) -> torch.Tensor:
@@ -115,6 +115,9 @@ def header_of(arena: torch.Tensor) -> torch.Tensor:
 
 def region_of(arena: torch.Tensor, name: str, columns: int) -> slice:
     """The words of a region, whose rows have so many columns."""
-    header, number = header_of(arena), REGIONS[name]
-    at, rows = int(header[HEADER["offset"] + number]), int(header[HEADER["rows"] + number])
+    return _words_of(header_of(arena).tolist(), name, columns)
+
+
+def _words_of(header: Sequence[int], name: str, columns: int) -> slice:
+    at, rows = header[HEADER["offset"] + REGIONS[name]], header[HEADER["rows"] + REGIONS[name]]
     return slice(at, at + rows * columns)
