@@ -221,7 +221,7 @@ PyObject* pool_put_behind(PyObject* self, PyObject* args) {
   if (!pool.told.reserve(told_bytes / 4) || !pool.texts.reserve(count) || !pool.chains.reserve(count) ||
       !pool.free_texts.reserve(count) || !pool.free_rows.reserve(PyList_GET_SIZE(names)))
     return nullptr;
-  memcpy(pool.told.data, told, static_cast<size_t>(told_bytes));
+  if (told_bytes > 0) memcpy(pool.told.data, told, static_cast<size_t>(told_bytes));
   pool.num_told = told_bytes / 4 / words;
   for (int64_t i = 1; i < count; i++) {
     PyObject* const text = PyList_GET_ITEM(texts, i);
