@@ -1,6 +1,6 @@
 """The torch/CUDA backend: a block pool on one native core, exact on every transition. It runs on the CPU.
 
-`BlockPool` has the operations of the specification. The core is built at first use, which needs a C++ compiler.
+`BlockPool` has the operations of the specification. The core is in the wheel, or built at first use by a C++ compiler.
 """
 
 try:
