@@ -16,7 +16,7 @@ export NO_MKDOCS_2_WARNING := 1
 
 .PHONY: help
 help: ## List the targets
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "%-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "%-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 .PHONY: setup
 setup: ## Make .venv with everything that the tests need (instant once it is made)
@@ -94,7 +94,7 @@ RESULTS := build/results
 TARGETS := reference steps machine
 
 .PHONY: nightly
-nightly: mutants mutate certify-mutants deep fuzz-core core-mutants ## Run all the long checks below
+nightly: mutants mutate certify-mutants deep fuzz-core core-mutants arm64 ## Run all the long checks below
 
 .PHONY: mutants
 mutants: setup ## Run every named mutant through every layer
@@ -130,6 +130,10 @@ fuzz-core: setup ## Compare the native core with the reference, 10 million calls
 .PHONY: core-mutants
 core-mutants: setup ## Build the native core with one fault after the other, and let the fuzz find each
 	@$(BIN)/python tools/core_mutants.py
+
+.PHONY: arm64
+arm64: setup ## Build the native core for arm64, and let qemu-user replay what the core did here
+	@$(BIN)/python tools/replay_core.py --arm64
 
 .PHONY: clean
 clean: ## Remove all that make made, .venv too

@@ -1,6 +1,6 @@
 """Builds the core with one fault after the other, and lets the fuzz find each.
 
-    python tools/core_mutants.py [--only NAME] [--calls N]
+    python tools/core_mutants.py [--only NAME] [--calls N] [--processes N]
 
 A mutant is killed if the core differs from the reference, crashes, or does not end. Ends with 1 if one survives.
 """
@@ -10,11 +10,13 @@ from __future__ import annotations
 import argparse
 import os
 import shutil
+import signal
 import subprocess
 import sys
 import tempfile
 import time
 import tomllib
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -26,9 +28,6 @@ FLAGS = "-O0 -DKVPROOF_FEW_HOLES=0"
 """Quick to compile; the fuzz spends its time in Python. Small pools are swept too."""
 
 MOST_CALLS = 120_000
-
-MOST_SECONDS = 600
-"""A core that does not end is noticed too."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,13 +63,15 @@ def is_killed(mutant: Mutant, calls: int = MOST_CALLS) -> tuple[bool, str]:
         mutant.apply(root)
         roots = [str(PROJECT / part) for part in ("spec", "reference", "conformance")] + [str(root)]
         environment = {"PYTHONPATH": os.pathsep.join(roots), "CXXFLAGS": FLAGS, "KVPROOF_CACHE": folder}
-        command = [sys.executable, str(PROJECT / "tools" / "fuzz_core.py"), "--calls", str(calls)]
-        try:
-            run = subprocess.run(
-                command, env={**os.environ, **environment}, capture_output=True, text=True, timeout=MOST_SECONDS
-            )
-        except subprocess.TimeoutExpired:
-            return True, "it does not end"
+        fuzz = str(PROJECT / "tools" / "fuzz_core.py")
+        run = subprocess.run(
+            [sys.executable, fuzz, "--processes", "1", "--calls", str(calls)],
+            env={**os.environ, **environment},
+            capture_output=True,
+            text=True,
+        )
+    if run.returncode == -signal.SIGXCPU:
+        return True, "it does not end"
     if "NativeCoreUnavailable" in run.stderr:
         raise ValueError(f"{mutant.name} does not compile: {run.stderr[-1000:]}")
     if run.returncode < 0:
@@ -83,15 +84,20 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("--only")
     parser.add_argument("--calls", type=int, default=MOST_CALLS)
+    parser.add_argument("--processes", type=int, default=os.cpu_count() or 1)
     chosen = parser.parse_args()
     survivors = 0
-    for mutant in catalogue():
-        if chosen.only in (None, mutant.name):
-            started = time.monotonic()
-            killed, how = is_killed(mutant, chosen.calls)
+
+    def try_one(mutant: Mutant) -> tuple[Mutant, bool, str, float]:
+        started = time.monotonic()
+        return mutant, *is_killed(mutant, chosen.calls), time.monotonic() - started
+
+    mutants = [mutant for mutant in catalogue() if chosen.only in (None, mutant.name)]
+    with ThreadPoolExecutor(chosen.processes) as executor:  # each waits for a process
+        for mutant, killed, how, seconds in executor.map(try_one, mutants):
             survivors += not killed
-            print(f"{how:28} {time.monotonic() - started:6.0f} s  {mutant.name}: {mutant.fault}", flush=True)
-    print(f"{survivors} survive")
+            print(f"{how:28} {seconds:6.0f} s  {mutant.name}: {mutant.fault}", flush=True)
+    print(f"{survivors} of {len(mutants)} survive")
     return bool(survivors)
 
 

@@ -1,6 +1,6 @@
 """The native core beside the reference, call by call, the whole state compared after each.
 
-    python tools/fuzz_core.py --calls 10000000 [--seed N] [--log FILE]
+    python tools/fuzz_core.py --calls 10000000 [--seed N] [--processes N] [--log FILE]
 
 The suite certifies what a backend shows; this compares what it does not show too: what each reader was served, who
 depends on whom, which copies are queued. The calls are those of a busy engine, most of them legal: blocks fill up with
@@ -11,11 +11,18 @@ nothing, so that every table has to grow. With CXXFLAGS=-DKVPROOF_FEW_HOLES=0 sm
 from __future__ import annotations
 
 import argparse
+import math
+import os
+import resource
 import sys
 import time
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from concurrent.futures import ProcessPoolExecutor
+from concurrent.futures.process import BrokenProcessPool
+from contextlib import contextmanager
 from dataclasses import replace
+from multiprocessing import get_context
 from pathlib import Path
 from random import Random
 
@@ -27,6 +34,11 @@ from kvproof.spec.errors import PoolError
 from kvproof.spec.vocabulary import CommitMode, ExtraKey, ExtraKeySource, HashAlgorithm, HolderMode, Key, PoolConfig
 
 CALLS_OF_A_POOL = 600
+
+MOST_CPU_SECONDS = 120
+"""Of one pool, which takes less than one: the system ends a core that does not end, however busy the machine is."""
+
+PROGRESS_SECONDS = 60
 
 SIZES = (2, 3, 5, 9, 17, 40, 150)
 """Numbers of blocks; the null block is one of them."""
@@ -56,11 +68,13 @@ class Mismatch(Exception):
 class Pair:
     """Both pools, the same requests for each, and calls that are drawn by what the reference shows."""
 
+    pools: tuple[type[gpu_backend.BlockPool], ...] = (gpu_backend.BlockPool, CrampedPool)
+
     def __init__(self, seed: int) -> None:
         self.random = random = Random(seed)
         self.config = self._draw_config()
         self.theirs = reference.BlockPool(self.config)
-        self.ours = random.choice([gpu_backend.BlockPool, CrampedPool])(self.config)
+        self.ours = random.choice(self.pools)(self.config)
         self.state = self.theirs.observe()
         self.named = self.config.holders is HolderMode.NAMED
         self.steps = self.config.commit is CommitMode.STEPS
@@ -276,34 +290,62 @@ def _outcome(pool: object, name: str, arguments: Sequence[object]) -> object:
         return error
 
 
+@contextmanager
+def an_end(seconds: int = MOST_CPU_SECONDS) -> Iterator[None]:
+    """The process ends with SIGXCPU if this takes more CPU time."""
+    before, most = resource.getrlimit(resource.RLIMIT_CPU)
+    resource.setrlimit(resource.RLIMIT_CPU, (math.ceil(time.process_time()) + seconds, most))
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_CPU, (before, most))
+
+
 def run_pool(seed: int, calls: int = CALLS_OF_A_POOL) -> Counter[str]:
     """Drive one random pool; how often each call was made. Raises `Mismatch`."""
     pair = Pair(seed)
     try:
-        return Counter(pair.call() for _ in range(calls))
+        with an_end():
+            return Counter(pair.call() for _ in range(calls))
     except Mismatch as mismatch:
         raise Mismatch(f"seed {seed}, {pair.config}: {mismatch}") from None
+
+
+def run_pools(seeds: Iterable[int], processes: int) -> Iterator[Counter[str]]:
+    """What was called on the pool of each seed, in order. Raises `Mismatch`; BrokenProcessPool if the core crashes."""
+    if processes == 1:
+        yield from map(run_pool, seeds)
+        return
+    with ProcessPoolExecutor(processes, get_context("spawn")) as executor:
+        try:
+            yield from executor.map(run_pool, seeds)
+        finally:
+            executor.shutdown(cancel_futures=True)
 
 
 def main() -> int:
     """Run pool after pool."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("--calls", type=int, default=100_000)
-    parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--seed", type=int, default=1, help="of the first pool; so a run that was ended goes on")
+    parser.add_argument("--processes", type=int, default=os.cpu_count() or 1)
     parser.add_argument("--log", type=Path, help="write the result here, as a page of the documentation")
     chosen = parser.parse_args()
     counted: Counter[str] = Counter()
-    started, seed = time.monotonic(), chosen.seed
-    while counted.total() < chosen.calls:
-        try:
-            counted += run_pool(seed)
-        except Mismatch as mismatch:
-            print(mismatch, file=sys.stderr)
-            return 1
-        seed += 1
+    started = told = time.monotonic()
+    seeds = range(chosen.seed, chosen.seed + math.ceil(chosen.calls / CALLS_OF_A_POOL))
+    try:
+        for seed, calls in zip(seeds, run_pools(seeds, chosen.processes), strict=True):
+            counted += calls
+            if time.monotonic() - told >= PROGRESS_SECONDS:
+                told = time.monotonic()
+                print(f"{counted.total():,} calls, seeds {seeds[0]} to {seed}, {told - started:,.0f} s", flush=True)
+    except (Mismatch, BrokenProcessPool) as found:
+        print(found, file=sys.stderr)
+        return 1
     done = (
-        f"{counted.total():,} calls on {seed - chosen.seed:,} pools (seeds {chosen.seed} to {seed - 1}), "
-        f"{time.monotonic() - started:,.0f} s: 0 mismatches"
+        f"{counted.total():,} calls on {len(seeds):,} pools (seeds {seeds[0]} to {seeds[-1]}), "
+        f"{chosen.processes} processes, {time.monotonic() - started:,.0f} s: 0 mismatches"
     )
     print(done, *[f"{count:>12,} {name}" for name, count in counted.most_common()], sep="\n")
     if chosen.log is not None:

@@ -6,6 +6,7 @@ import os
 import shutil
 import subprocess
 import sys
+import sysconfig
 from pathlib import Path
 
 import pytest
@@ -72,6 +73,48 @@ def test_a_cache_that_cannot_be_written_says_how_to_choose_another(tmp_path: Pat
     (tmp_path / "file").write_text("no folder")
     with pytest.raises(build.NativeCoreUnavailable, match=build.CACHE):
         build.compile_core(tmp_path / "file" / "core.so")
+
+
+@pytest.mark.parametrize("rest", [b"", b"no library"])
+def test_a_kept_core_that_cannot_be_loaded_is_built_again(tmp_path: Path, rest: bytes) -> None:
+    quick = {"CXXFLAGS": "-O0"}
+    first = python(tmp_path, **quick)
+    out, err = first.communicate()
+    assert first.returncode == 0, err
+    core = Path(out.strip())
+    core.write_bytes(rest)
+    again = python(tmp_path, **quick)
+    out, err = again.communicate()
+    assert again.returncode == 0, err
+    assert Path(out.strip()) == core
+    assert core.stat().st_size > 10_000
+
+
+@pytest.mark.parametrize("environment", [{"PATH": "/nowhere"}, {build.CACHE: "/proc/no/such/folder"}])
+def test_what_is_missing_is_said_in_one_line_with_the_way_out(tmp_path: Path, environment: dict[str, str]) -> None:
+    run = python(tmp_path, **environment)
+    _, err = run.communicate()
+    assert run.returncode != 0
+    last = err.splitlines()[-1]
+    assert "NativeCoreUnavailable: " in last
+    assert any(way_out in last for way_out in ("apt-get install", f"set {build.CACHE}"))
+
+
+def test_without_a_home_a_cache_can_be_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    def nowhere() -> Path:
+        raise RuntimeError("Could not determine home directory.")
+
+    for name in (build.CACHE, "XDG_CACHE_HOME"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setattr(Path, "home", nowhere)
+    with pytest.raises(build.NativeCoreUnavailable, match=f"home directory.; set {build.CACHE}"):
+        build.cached_file()
+
+
+def test_a_missing_header_of_python_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sysconfig, "get_paths", lambda: {"include": str(tmp_path)})
+    with pytest.raises(build.NativeCoreUnavailable, match=r"Python\.h is missing; install it .*python3-dev"):
+        build.compile_core(tmp_path / "core.so")
 
 
 def test_a_changed_source_is_another_core(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

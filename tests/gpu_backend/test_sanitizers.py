@@ -27,7 +27,7 @@ def libraries() -> str:
 
 def sanitized(calls: int, backend: Path | None = None, **environment: str) -> str:
     settings = {"CXX": "g++", "CXXFLAGS": SANITIZED, "ASAN_OPTIONS": "detect_leaks=0", "LD_PRELOAD": libraries()}
-    return run_tool("fuzz_core.py", ["--calls", str(calls)], backend, **settings, **environment)
+    return run_tool("fuzz_core.py", ["--processes", "1", "--calls", str(calls)], backend, **settings, **environment)
 
 
 def test_busy_pools_touch_nothing_that_is_not_theirs() -> None:

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from contextlib import suppress
 from random import Random
 
 import pytest
 
 from kvproof.gpu_backend import BlockPool, CorruptedState, _core
 from kvproof.gpu_backend.arena import HEADER, region_of
+from kvproof.spec.errors import PoolError
+from kvproof.spec.vocabulary import HolderMode
 from tests.gpu_backend.pools import config, full_pool
 from tests.gpu_backend.tools import script
 
@@ -106,3 +110,121 @@ def test_a_state_of_another_configuration_is_refused() -> None:
     saved = pool.save().replace(b'"num_blocks": 9', b'"num_blocks": 8', 1)[:-16]
     with pytest.raises(CorruptedState):
         BlockPool.restore(saved + _core.digest(4, saved))
+
+
+@pytest.fixture(scope="module")
+def saved_states() -> list[bytes]:
+    """States of busy pools of all kinds."""
+    states = []
+    for seed in range(300, 312):
+        pair = fuzz.Pair(seed)
+        for _ in range(60):
+            pair.call()
+        states.append(pair.ours.save())
+    return states
+
+
+def test_a_flipped_bit_is_noticed_wherever_it_is(saved_states: list[bytes]) -> None:
+    random = Random(3)
+    for _ in range(3000):
+        saved = bytearray(random.choice(saved_states))
+        saved[random.randrange(len(saved))] ^= 1 << random.randrange(8)
+        with pytest.raises(CorruptedState):
+            BlockPool.restore(bytes(saved))
+
+
+def test_a_state_that_was_cut_or_added_to_is_noticed(saved_states: list[bytes]) -> None:
+    random = Random(4)
+    for _ in range(300):
+        saved = random.choice(saved_states)
+        for changed in (saved[: random.randrange(len(saved))], saved + bytes(random.randrange(1, 40)), saved * 2):
+            with pytest.raises(CorruptedState):
+                BlockPool.restore(changed)
+
+
+def signed(body: bytes) -> bytes:
+    """A state with the digest of what it is, as somebody would write it who means harm."""
+    return body + _core.digest(4, body)
+
+
+def use(pool: BlockPool) -> None:
+    """Do everything with a pool, whoever wrote its state; each call is done or refused."""
+    pool.check()
+    state = pool.observe()
+    holder = None if pool.config.holders is not HolderMode.NAMED else "r9"
+    calls: list[Callable[[], object]] = [
+        pool.begin_step,
+        lambda: pool.allocate(pool.num_free, holder),
+        lambda: pool.free(list(range(1, pool.config.num_blocks)), holder),
+        lambda: pool.lookup(list(state.index)),
+        lambda: pool.find(list(state.index)),
+        lambda: pool.rollback(["r0", "r1", "r2", "r3", "r4"]),
+        lambda: pool.commit(pool.last_committed_step + 1),
+        lambda: pool.evict(list(range(1, pool.config.num_blocks))),
+        pool.reset,
+        pool.take_events,
+        lambda: BlockPool.restore(pool.save()),
+    ]
+    for call in calls:
+        with suppress(PoolError):
+            call()
+    pool.observe()
+
+
+def test_a_state_that_somebody_made_up_is_refused_or_is_a_state(saved_states: list[bytes]) -> None:
+    random, refused = Random(5), 0
+    for _ in range(1200):
+        body = bytearray(random.choice(saved_states)[:-16])
+        # The description is a small part of most states, and the most delicate one.
+        end = body.index(b"\n") if random.random() < 0.5 else len(body)
+        for _ in range(random.randint(1, 3)):
+            at = random.randrange(end)
+            body[at] = random.choice([body[at] ^ 1 << random.randrange(8), 0, 255, ord("9"), ord("-")])
+        try:
+            pool = BlockPool.restore(signed(bytes(body)))
+        except CorruptedState:
+            refused += 1
+        else:
+            use(pool)
+    assert 500 < refused < 1200
+
+
+@pytest.mark.parametrize(
+    ("right", "wrong", "text"),
+    [
+        ('"kvproof_pool": 1', '"kvproof_pool": 2', "version 2; this reads 1"),
+        ('"kvproof_pool": 1', '"kvproof_pool": "1"', "version '1'; this reads 1"),
+        ('"kvproof_pool": 1, ', "", "kvproof_pool"),
+        ('"num_blocks": 9', '"num_blocks": 1000000000000', "num_blocks is 1000000000000"),
+        ('"num_blocks": 9', '"num_blocks": 1e999', "num_blocks must be an integer"),
+        ('"hash_block_size": 2', '"hash_block_size": 4', "another configuration"),
+        ('"holders": "named"', '"holders": "nobody"', "nobody"),
+        ('"holders": "named"', '"holders": []', "holders|HolderMode|\\[\\]"),
+        ('"commit": "immediate"', '"commit": "steps"', "bytes"),
+        ('"rows": [', '"rows": [1.5, ', "numbers"),
+        ('"rows": [', '"rows": [1000000000000000000000000, ', "too large|rows|int"),
+        ('"rows": [1, 9,', '"rows": [1, 9, 1073741824,', "bytes|rows"),
+        ('"rows": [', '"rows": [[', "JSON"),
+        ('"tells_events": true', '"tells_events": "no"', "numbers"),
+        ('"arena": ', '"arena": -', "after its end"),
+        ('"arena": ', '"ARENA": ', "arena"),
+        ('"seed_digest": "', '"seed_digest": "00', "contract"),
+        ('"names": [null', '"names": [null, "r1"', "name"),
+        ('"names": [null', '"names": ["x"', "name"),
+        ('"names": [null', '"names": [' + "[" * 100_000, "recursion|JSON"),
+    ],
+)
+def test_a_description_that_makes_no_sense_is_refused_with_what_is_wrong(right: str, wrong: str, text: str) -> None:
+    saved = full_pool().save()
+    assert saved.count(right.encode()) == 1
+    with pytest.raises(CorruptedState, match=f"(?i){text}"):
+        BlockPool.restore(signed(saved[:-16].replace(right.encode(), wrong.encode())))
+
+
+def test_references_that_are_counted_wrong_are_found() -> None:
+    pool = BlockPool(config())
+    pool.allocate(3, "r1")
+    at = region_of(pool.arena, "holders", 3)
+    pool.arena[at].view(-1, 3)[1, 0] += 1
+    with pytest.raises(CorruptedState, match="references of a holder"):
+        pool.check()

@@ -12,17 +12,25 @@ from __future__ import annotations
 
 from collections.abc import Hashable, Mapping, Sequence
 from itertools import permutations, product
+from typing import NamedTuple
 
 from kvproof.conformance.scope import Scope
 from kvproof.conformance.world import Texts, World
 from kvproof.reference.observation import BlockState, StepState
-from kvproof.spec.vocabulary import Key
+from kvproof.spec.vocabulary import NULL_BLOCK, Key
 
 Ends = tuple[tuple[int, bool], ...]
 """The places of the queued copies that a block is an end of, and of which it is the destination."""
 
 Ranks = tuple[int, ...]
 """A block's places among the holders of its keys, in the order of the keys; only of keys that have several holders."""
+
+
+class Names(NamedTuple):
+    """Which holder of a world is the first in its canonical form, the second, ...; and which block."""
+
+    holders: tuple[str, ...]
+    blocks: tuple[int, ...]
 
 
 class Canonicalizer:
@@ -47,6 +55,20 @@ class Canonicalizer:
 
     def form(self, world: World) -> Hashable:
         """The canonical form. What the consumer knows belongs to it: misleading events make a state of their own."""
+        return self._least(world)[0]
+
+    def named_form(self, world: World) -> tuple[Hashable, Names]:
+        """The canonical form, and who is who in it.
+
+        Worlds of one form differ in these names alone; what could have either of two names is interchangeable.
+        """
+        form, order, numbers = self._least(world)
+        used = [block_id for block_id, block in enumerate(world.state.blocks) if block.ref_cnt]
+        used.sort(key=lambda block_id: numbers[block_id][order])
+        return form, Names(tuple(self._orders[order]), (NULL_BLOCK, *world.state.free_queue, *used))
+
+    def _least(self, world: World) -> tuple[Hashable, int, list[list[int]]]:
+        """The canonical form, the order of the requests that gives it, and the number of each block for each order."""
         state = world.state
         ends, ranks = _ends(state.steps), _ranks(state.index)
         numbers: list[list[int]] = [[]]  # the null block is always the same
@@ -56,11 +78,11 @@ class Canonicalizer:
         steps = self._number_steps(state.steps)
         used = [numbers[block_id] for block_id, block in enumerate(state.blocks) if block.ref_cnt]
         free = [numbers[block_id] for block_id in state.free_queue]
-        least = min(
-            (steps[i], tuple([number[i] for number in free]), tuple(sorted([number[i] for number in used])))
+        *least, order = min(
+            (steps[i], tuple([number[i] for number in free]), tuple(sorted([number[i] for number in used])), i)
             for i in range(len(self._orders))
         )
-        return least, frozenset(world.mirror.resident.items())
+        return (*least, frozenset(world.mirror.resident.items())), order, numbers
 
     def _number_block(self, block: BlockState, texts: Texts, places: tuple[Ends, Ranks]) -> list[int]:
         """The number of what a block is, for each order of the requests."""

@@ -1,7 +1,7 @@
 """The torch/CUDA backend: a block pool on one native core, exact on every transition. It runs on the CPU.
 
-`BlockPool` has the operations of the specification, `PagedMemory` is what lies behind its blocks. The core is built at
-first use, which needs a C++ compiler.
+`BlockPool` has the operations of the specification, `PagedMemory` is what lies behind its blocks. The core is in the
+wheel, or built at first use by a C++ compiler.
 """
 
 try:
@@ -14,6 +14,7 @@ from kvproof.gpu_backend import build
 build.load()  # before anything that imports it
 
 # ruff: noqa: E402
+from kvproof.gpu_backend.arena import StaleViews
 from kvproof.gpu_backend.device_tables import block_tables, queued_copies
 from kvproof.gpu_backend.hashing import PrefixHasher
 from kvproof.gpu_backend.memory import OutOfMemory, PagedMemory, RowLayout
@@ -33,6 +34,7 @@ __all__ = [
     "PrefixHasher",
     "Request",
     "RowLayout",
+    "StaleViews",
     "StepProgram",
     "block_tables",
     "queued_copies",

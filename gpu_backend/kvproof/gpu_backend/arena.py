@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from collections.abc import Callable, Sequence
+from typing import Any
 
 import torch
 
 from kvproof.gpu_backend import _core
+from kvproof.gpu_backend.refusals import shown
+from kvproof.spec.errors import InvalidArgument, PoolError
 
 HEADER, REGIONS = _core.layout()
 """Where each number of the header stands, and the number of each region."""
+
+HEADER_WORDS = 2 * (max(HEADER.values()) + 1)
 
 BLOCK_FIELDS = ("references", "place", "first_entry", "group", "slot", "writer", "readers", "born", "writer_kept")
 ENTRY_FIELDS = ("block", "next_in_bucket", "next_of_key", "previous_of_key", "next_of_block", "position")
@@ -23,64 +28,96 @@ NONE = -1
 """No row, no block, no group, no slot."""
 
 
-def new_arena(words: int) -> torch.Tensor:
-    """Memory for an arena. Raises MemoryError if there is none."""
+def new_arena(words: int) -> tuple[torch.Tensor, Any]:
+    """Memory for an arena, which the core clears, and the array by which it takes hold of it. Raises MemoryError."""
     try:
-        return torch.zeros(words, dtype=torch.int32)
+        arena = torch.empty(words, dtype=torch.int32)
+        return arena, arena.numpy()
     except RuntimeError as error:  # so torch says that memory is short
         raise MemoryError(f"an arena of {4 * words:,} bytes does not fit into memory: {error}") from None
 
 
-class Views(NamedTuple):
-    """Views of an arena: they share its memory, and show the pool as it is until the arena grows."""
-
-    header: torch.Tensor
-    """64-bit numbers; `HEADER` says what stands where."""
-    groups: torch.Tensor
-    blocks: torch.Tensor
-    """A row for each block; the columns are `BLOCK_FIELDS`, as many of them as the pool's modes need."""
-    ring: torch.Tensor
-    buckets: torch.Tensor
-    entries: torch.Tensor
-    """A row for each entry: its digest, then `ENTRY_FIELDS`."""
-    readers: torch.Tensor
-    """A row for each reader: `READER_FIELDS`, then the digest that it was served."""
-    pendings: torch.Tensor
-    dependencies: torch.Tensor
-    admissions: torch.Tensor
-    copies: torch.Tensor
+class StaleViews(PoolError):
+    """The pool has grown since its views were taken, and its state lies elsewhere. Take `pool.views()` again."""
 
 
-def views_of(arena: torch.Tensor) -> Views:
-    """The named views of an arena."""
-    header = header_of(arena)
-    digest_words = int(header[HEADER["digest_words"]])
+class _View:
+    """A part of an arena; it is given out only as long as the pool's state lies there."""
 
-    def region(name: str, columns: int) -> torch.Tensor:
-        return arena[region_of(arena, name, columns)].view(-1, columns)
+    def __init__(self, meaning: str) -> None:
+        self.__doc__ = meaning
 
-    return Views(
-        header,
-        region("groups", GROUP_WORDS),
-        region("blocks", int(header[HEADER["words_of_block"]])),
-        region("ring", 1)[:, 0],
-        region("buckets", 1)[:, 0],
-        region("entries", digest_words + len(ENTRY_FIELDS)),
-        region("readers", len(READER_FIELDS) + digest_words),
-        region("pendings", len(PENDING_FIELDS)),
-        region("dependencies", 3),
-        region("admissions", 2),
-        region("copies", 4),
-    )
+    def __set_name__(self, owner: type, name: str) -> None:
+        self._name = name
+
+    def __get__(self, views: Views, owner: type) -> torch.Tensor:
+        if not views.is_current(views.arena):
+            raise StaleViews(f"the pool has grown since {self._name} was viewed; take pool.views() again")
+        return views.parts[self._name]
+
+
+class Views:
+    """Views of an arena: they share its memory. Once the pool has grown each of them raises `StaleViews`.
+
+    A tensor that was taken out before goes on to show the arena that the pool has left.
+    """
+
+    header = _View("64-bit numbers; `HEADER` says what stands where.")
+    groups = _View("A row of `GROUP_WORDS` for each group.")
+    blocks = _View("A row for each block: `BLOCK_FIELDS`, as many of them as the pool's modes need.")
+    ring = _View("The queue of free blocks.")
+    buckets = _View("The first entry of each bucket.")
+    entries = _View("A row for each entry: its digest, then `ENTRY_FIELDS`.")
+    readers = _View("A row for each reader: `READER_FIELDS`, then the digest that it was served.")
+    pendings = _View("A row for each entry that is not servable yet: `PENDING_FIELDS`.")
+    dependencies = _View("Who waits for whom, and in which step.")
+    admissions = _View("Who registered in which step.")
+    copies = _View("Copies of open steps.")
+
+    def __init__(self, arena: torch.Tensor, is_current: Callable[[torch.Tensor], bool]) -> None:
+        """View an arena. Raises InvalidArgument for a tensor that is none."""
+        self.arena, self.is_current = check_arena(arena), is_current
+        self.parts = {"header": header_of(arena)}
+        header: list[int] = self.parts["header"].tolist()
+        digest_words, words_of_block = header[HEADER["digest_words"]], header[HEADER["words_of_block"]]
+        columns = {
+            "groups": GROUP_WORDS,
+            "blocks": words_of_block,
+            "entries": digest_words + len(ENTRY_FIELDS),
+            "readers": len(READER_FIELDS) + digest_words,
+            "pendings": len(PENDING_FIELDS),
+            "dependencies": 3,
+            "admissions": 2,
+            "copies": 4,
+        }
+        for name, width in columns.items():
+            self.parts[name] = arena[_words_of(header, name, width)].view(-1, width)
+        for name in ("ring", "buckets"):
+            self.parts[name] = arena[_words_of(header, name, 1)]
+
+
+def check_arena(arena: object) -> torch.Tensor:
+    """Return a tensor that a pool's state can lie in. Raises InvalidArgument."""
+    if not isinstance(arena, torch.Tensor):
+        raise InvalidArgument(f"an arena must be a tensor, not {shown(arena)}")
+    found = f"{arena.dtype} on {arena.device} of shape {tuple(arena.shape)}"
+    if arena.dtype != torch.int32 or arena.device.type != "cpu" or arena.dim() != 1 or not arena.is_contiguous():
+        raise InvalidArgument(f"an arena must be a contiguous vector of int32 on the CPU, not {found}")
+    if arena.numel() < HEADER_WORDS or int(header_of(arena)[HEADER["words"]]) != arena.numel():
+        raise InvalidArgument(f"an arena must begin with a header that says its size; this tensor is {found}")
+    return arena
 
 
 def header_of(arena: torch.Tensor) -> torch.Tensor:
     """The numbers of an arena's header."""
-    return arena[: 2 * (max(HEADER.values()) + 1)].view(torch.int64)
+    return arena[:HEADER_WORDS].view(torch.int64)
 
 
 def region_of(arena: torch.Tensor, name: str, columns: int) -> slice:
     """The words of a region, whose rows have so many columns."""
-    header, number = header_of(arena), REGIONS[name]
-    at, rows = int(header[HEADER["offset"] + number]), int(header[HEADER["rows"] + number])
+    return _words_of(header_of(arena).tolist(), name, columns)
+
+
+def _words_of(header: Sequence[int], name: str, columns: int) -> slice:
+    at, rows = header[HEADER["offset"] + REGIONS[name]], header[HEADER["rows"] + REGIONS[name]]
     return slice(at, at + rows * columns)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple, cast
 
@@ -10,10 +10,8 @@ import torch
 
 from kvproof.gpu_backend.arena import (
     BLOCK_FIELDS,
-    ENTRY_FIELDS,
     HEADER,
     NONE,
-    PENDING_FIELDS,
     READER_FIELDS,
     Views,
 )
@@ -26,6 +24,11 @@ if TYPE_CHECKING:
 
 HOLE = NULL_BLOCK
 """What stands in the ring where a block has left it."""
+
+GROUP = BLOCK_FIELDS.index("group")
+
+ABSENT = (0, 0, NONE, NONE, NONE, 0, NONE, 0, 0)
+"""What stands for the columns of a block that the pool's modes do not need: no writer, no readers, no age."""
 
 
 class EntryState(NamedTuple):
@@ -73,156 +76,155 @@ class PoolState:
     steps: StepState = NO_STEPS
 
 
-def observe(views: Views, names: Sequence[Holder | None], events: Sequence[Event]) -> PoolState:
-    """The state that an arena holds."""
-    return _Observer(views, names).state(tuple(events))
-
-
 def plain_numbers(region: torch.Tensor) -> memoryview:
     """The numbers of a region, one after the other, without a copy."""
     return memoryview(cast("Buffer", region.numpy().reshape(-1)))
 
 
 class Rows:
-    """A region of an arena: rows of numbers with named columns. Reads plain numbers, which is cheaper than tensors."""
+    """A region of an arena: rows of numbers. Reads plain numbers, which is cheaper than tensors."""
 
-    __slots__ = ("_at", "_width", "_words")
+    __slots__ = ("_width", "_words")
 
-    def __init__(self, region: torch.Tensor, fields: Sequence[str]) -> None:
+    def __init__(self, region: torch.Tensor) -> None:
         self._words = plain_numbers(region)
         self._width = region.shape[1]
-        self._at = {field: column for column, field in enumerate(fields)}
 
-    def __call__(self, row: int, field: str) -> int:
-        """One number."""
-        number: int = self._words[row * self._width + self._at[field]]
-        return number
+    def __getitem__(self, row: int) -> list[int]:
+        """The numbers of one row."""
+        at = row * self._width
+        return self._words[at : at + self._width].tolist()
+
+    def first(self, rows: int) -> list[list[int]]:
+        """The rows from the beginning on."""
+        width, numbers = self._width, self._words[: rows * self._width].tolist()
+        return [numbers[at : at + width] for at in range(0, len(numbers), width)]
 
     def digest(self, row: int, column: int, words: int) -> bytes:
         """The digest that begins at a column."""
         at = row * self._width + column
         return self._words[at : at + words].tobytes()
 
-    def has(self, field: str) -> bool:
-        """Whether the pool's modes need this column."""
-        return self._at[field] < self._width
 
+class Observer:
+    """Reads the state of a pool from its arena; once made it can look again and again, until the arena moves."""
 
-class _Observer:
-    def __init__(self, views: Views, names: Sequence[Holder | None]) -> None:
-        header = views.header.tolist()
-        self._header = {name: header[at] for name, at in HEADER.items()}
-        self._words = words = self._header["digest_words"]
-        self._committed = self._header["committed"]
-        self._views, self._names = views, names
-        self._blocks = Rows(views.blocks, BLOCK_FIELDS)
-        self._entries = Rows(views.entries, ("",) * words + ENTRY_FIELDS)
-        self._readers = Rows(views.readers, READER_FIELDS)
-        self._pendings = Rows(views.pendings, PENDING_FIELDS)
+    def __init__(self, views: Views) -> None:
+        self._numbers = plain_numbers(views.header)
+        self._words = self._header("digest_words")
+        self._ring, self._buckets = plain_numbers(views.ring), plain_numbers(views.buckets)
+        self._blocks, self._entries = Rows(views.blocks), Rows(views.entries)
+        self._readers, self._pendings = Rows(views.readers), Rows(views.pendings)
+        self._absent = ABSENT[views.blocks.shape[1] :]
+        self._dependencies, self._admissions, self._copies = map(
+            Rows, (views.dependencies, views.admissions, views.copies)
+        )
+        self._committed = 0
+        self._names: Sequence[Holder | None] = ()
 
-    def state(self, events: tuple[Event, ...]) -> PoolState:
-        """All of it."""
-        blocks = tuple([self._block(block) for block in range(self._header["num_blocks"])])
-        return PoolState(blocks, self._free_queue(), self._index(), events, self._steps())
+    def state(self, names: Sequence[Holder | None], events: Sequence[Event]) -> PoolState:
+        """All of it; `names` are those of the holders by number, `events` are pending."""
+        self._committed, self._names = self._header("committed"), names
+        rows = self._blocks.first(self._header("num_blocks"))
+        blocks = tuple([self._block([*row, *self._absent]) for row in rows])
+        return PoolState(blocks, self._free_queue(), self._index(rows), tuple(events), self._steps())
+
+    def _header(self, name: str) -> int:
+        number: int = self._numbers[HEADER[name]]
+        return number
 
     def _free_queue(self) -> tuple[int, ...]:
-        ring = plain_numbers(self._views.ring)
-        head, span = self._header["ring_head"], self._header["ring_span"]
+        ring, head, span = self._ring, self._header("ring_head"), self._header("ring_span")
         places = [*ring[head : head + span], *ring[: max(0, head + span - len(ring))]]
         return tuple([block for block in places if block != HOLE])
 
-    def _block(self, block: int) -> BlockState:
-        get = self._blocks
-        group, slot = get(block, "group"), get(block, "slot")
-        writer = self._name(get(block, "writer")) if get.has("writer") else None
-        holders, attached = self._holders(block, writer)
+    def _block(self, row: list[int]) -> BlockState:
+        references, _, first_entry, group, slot, kept_writer, first_reader, born, _ = row
+        writer = self._name(kept_writer)
+        holders, attached = self._holders(first_reader, writer)
         return BlockState(
-            ref_cnt=get(block, "references"),
+            ref_cnt=references,
             holders=holders,
             writer=writer,
             group=None if group == NONE else group,
             slot=None if slot == NONE else slot,
-            entries=tuple([self._entry(e) for e in self._entries_of(block)]),
+            entries=self._entries_of(first_entry, group) if first_entry != NONE else (),
             attached=attached,
-            age=max(0, get(block, "born") - self._committed) if get.has("born") else 0,
+            age=max(0, born - self._committed),
         )
 
     def _holders(
-        self, block: int, writer: Holder | None
+        self, reader: int, writer: Holder | None
     ) -> tuple[tuple[tuple[Holder, PrefixHash | None], ...], tuple[tuple[Holder, int], ...]]:
         """Who holds the block and what each was served; who attached what is not committed."""
         holders: list[tuple[Holder, PrefixHash | None]] = [] if writer is None else [(writer, None)]
+        if reader == NONE:
+            return tuple(holders), ()
         attached: list[tuple[Holder, int]] = []
-        reader = self._blocks(block, "readers") if self._blocks.has("readers") else NONE
         while reader != NONE:
-            name = self._name(self._readers(reader, "holder"))
-            assert name is not None, "a reader has a name"
-            position, ahead = self._readers(reader, "position"), self._readers(reader, "attached") - self._committed
+            holder, following, position, step = self._readers[reader][:4]
+            name = self._named(holder)
             digest = self._readers.digest(reader, len(READER_FIELDS), self._words)
             holders.append((name, PrefixHash(digest, position) if position else None))
-            if ahead > 0:
-                attached.append((name, ahead))
-            reader = self._readers(reader, "next")
+            if step > self._committed:
+                attached.append((name, step - self._committed))
+            reader = following
         return tuple(sorted(holders, key=_by_name)), tuple(sorted(attached))
 
-    def _entries_of(self, block: int) -> Iterator[int]:
-        entry = self._blocks(block, "first_entry")
+    def _entries_of(self, entry: int, group: int) -> tuple[EntryState, ...]:
+        """The entries of a block from its first one on."""
+        found = []
         while entry != NONE:
-            yield entry
-            entry = self._entries(entry, "next_of_block")
+            _, _, _, _, following, position = self._entries[entry][self._words :]
+            key = make_key(group, self._entries.digest(entry, 0, self._words))
+            found.append(EntryState(key, position) if position >= 0 else self._reserved(key, ~position))
+            entry = following
+        return tuple(found)
 
-    def _key(self, entry: int) -> Key:
-        group = self._blocks(self._entries(entry, "block"), "group")
-        return make_key(group, self._entries.digest(entry, 0, self._words))
+    def _reserved(self, key: Key, row: int) -> EntryState:
+        """An entry that waits for its step."""
+        _, position, step, owner, *_ = self._pendings[row]
+        return EntryState(key, position, step - self._committed, self._name(owner))
 
-    def _entry(self, entry: int) -> EntryState:
-        position = self._entries(entry, "position")
-        if position >= 0:
-            return EntryState(self._key(entry), position)
-        row, get = ~position, self._pendings
-        owner = self._name(get(row, "owner"))
-        return EntryState(self._key(entry), get(row, "position"), get(row, "step") - self._committed, owner)
-
-    def _index(self) -> dict[Key, tuple[int, ...]]:
+    def _index(self, blocks: Sequence[Sequence[int]]) -> dict[Key, tuple[int, ...]]:
         """Every key with its blocks, in the order in which they registered it."""
         index = {}
-        for first in self._views.buckets.tolist():
+        for first in self._buckets:
             while first != NONE:
-                blocks, entry = [], first
+                block, following, entry, *_ = self._entries[first][self._words :]
+                found = [block]
                 while entry != NONE:
-                    blocks.append(self._entries(entry, "block"))
-                    entry = self._entries(entry, "next_of_key")
-                index[self._key(first)] = tuple(blocks)
-                first = self._entries(first, "next_in_bucket")
+                    other, _, next_of_key, *_ = self._entries[entry][self._words :]
+                    found.append(other)
+                    entry = next_of_key
+                group = blocks[block][GROUP]
+                index[make_key(group, self._entries.digest(first, 0, self._words))] = tuple(found)
+                first = following
         return index
 
     def _steps(self) -> StepState:
-        open_steps = self._header["current"] - self._committed
+        committed = self._committed
+        open_steps = self._header("current") - committed
         if not open_steps:
             return NO_STEPS
         admitted: dict[int, list[Holder]] = {}
-        for step, request in self._table("admissions"):
-            admitted.setdefault(step - self._committed, []).append(self._named(request))
-        depends = [(self._named(r), self._named(w), s - self._committed) for r, w, s in self._table("dependencies")]
-        copies = [(step - self._committed, src, dst, self._named(h)) for step, src, dst, h in self._table("copies")]
+        for step, request in self._admissions.first(self._header("num_admissions")):
+            admitted.setdefault(step - committed, []).append(self._named(request))
+        dependencies = self._dependencies.first(self._header("num_dependencies"))
+        copies = self._copies.first(self._header("num_copies"))
         return StepState(
             open_steps,
-            tuple(sorted(depends)),
-            tuple(copies),
+            tuple(sorted([(self._named(r), self._named(w), s - committed) for r, w, s in dependencies])),
+            tuple([(step - committed, src, dst, self._named(h)) for step, src, dst, h in copies]),
             tuple([(step, tuple(names)) for step, names in admitted.items()]),
         )
-
-    def _table(self, region: str) -> list[list[int]]:
-        """The used rows of a table of what is in flight."""
-        rows: list[list[int]] = getattr(self._views, region)[: self._header[f"num_{region}"]].tolist()
-        return rows
 
     def _name(self, holder: int) -> Holder | None:
         return self._names[holder // 2] if holder else None
 
     def _named(self, holder: int) -> Holder:
         name = self._name(holder)
-        assert name is not None, "whoever is in flight has a name"
+        assert name is not None, "whoever holds or is in flight has a name"
         return name
 
 

@@ -14,15 +14,15 @@ from typing import NamedTuple, Self
 import torch
 
 from kvproof.gpu_backend import _core, saving
-from kvproof.gpu_backend.arena import GROUP_WORDS, HEADER, REGIONS, Views, header_of, new_arena, region_of, views_of
+from kvproof.gpu_backend.arena import GROUP_WORDS, HEADER, REGIONS, Views, header_of, new_arena, region_of
 from kvproof.gpu_backend.checks import check_config
 from kvproof.gpu_backend.hashing import PrefixHasher
-from kvproof.gpu_backend.observation import PoolState, observe
+from kvproof.gpu_backend.observation import Observer, PoolState
 from kvproof.gpu_backend.program import StepProgram
 from kvproof.gpu_backend.refusals import concurrent, out_of_range, refusal, shown, wrong_type
 from kvproof.gpu_backend.request import Request
 from kvproof.gpu_backend.saving import CorruptedState, SavedState
-from kvproof.spec.errors import InvalidArgument, OutOfRange
+from kvproof.spec.errors import InvalidArgument, OutOfRange, PoolError
 from kvproof.spec.events import Cleared, Event, PrefixHash, Removed, Stored
 from kvproof.spec.vocabulary import (
     CommitMode,
@@ -71,9 +71,14 @@ class BlockPool(_core.PoolBase):
     resident, and saves the cost of it.
     """
 
+    _observer: Observer | None = None
+    """Made when somebody looks, for the arena that there is then."""
+
     def __init__(self, config: PoolConfig, device: str = "cpu", *, events: bool = True) -> None:
+        if self._is_made:
+            raise InvalidArgument("the pool is made already; BlockPool(config) makes another one")
         self.config = check_config(config)
-        if device != "cpu":
+        if type(device) is not str or device != "cpu":
             raise InvalidArgument(f"device is {shown(device)}; this backend runs on 'cpu'")
         if not isinstance(events, bool):
             raise InvalidArgument(f"events must be True or False, not {shown(events)}")
@@ -84,12 +89,13 @@ class BlockPool(_core.PoolBase):
         """The pool that was saved, in the state that it had then. Raises `CorruptedState` if that is not what it is."""
         state = saving.read(saved)
         pool = cls.__new__(cls)
-        pool.config = check_config(state.config)
-        pool._begin(state.hasher, state.tells_events, state.rows)
+        try:
+            pool.config = check_config(state.config)
+            pool._begin(state.hasher, state.tells_events, state.rows, len(state.arena))
+        except (PoolError, *saving.NOT_READABLE) as error:
+            raise CorruptedState(f"no pool can be made of it: {error}") from error
         groups = region_of(pool.arena, "groups", GROUP_WORDS)
         fixed = pool._fixed_part(groups)
-        if len(state.arena) != pool.arena.nbytes:
-            raise CorruptedState(f"its arena has {len(state.arena):,} bytes, not {pool.arena.nbytes:,}")
         pool.arena.copy_(torch.frombuffer(bytearray(state.arena), dtype=torch.int32))
         if pool._fixed_part(groups) != fixed:
             raise CorruptedState("its arena is that of a pool with another configuration")
@@ -102,11 +108,15 @@ class BlockPool(_core.PoolBase):
 
         Whoever has them can compute the pool's hashes: with `xxh3_128` they are a secret like the seed.
         """
-        names, texts, told = self._behind()
-        arena = self.arena.numpy().tobytes()
-        return saving.write(
-            SavedState(self.config, self._tells_events, self.hasher, self._rows(), arena, names, texts, told)
-        )
+        self._enter("save")
+        try:
+            names, texts, told = self._behind()
+            arena = self.arena.numpy().tobytes()
+            return saving.write(
+                SavedState(self.config, self._tells_events, self.hasher, self._rows(), arena, names, texts, told)
+            )
+        finally:
+            self._leave()
 
     def check(self) -> None:
         """Raise `CorruptedState` if the arena breaks an invariant. It takes time in proportion to the pool."""
@@ -127,24 +137,53 @@ class BlockPool(_core.PoolBase):
 
     def take_events(self) -> list[Event]:
         """Everything since the last time, once (EVENT-DRAIN-1)."""
-        return [self._event(raw) for raw in self._events(True)]
+        self._enter("take_events")
+        try:
+            events = [self._event(raw) for raw in self._events()]
+            self._drop_events()
+            return events
+        finally:
+            self._leave()
 
     def observe(self) -> PoolState:
         """The whole state as a value, for comparison; it changes nothing (OBSERVE-1)."""
-        return observe(self.views(), self._names, [self._event(raw) for raw in self._events(False)])
+        self._enter("observe")
+        try:
+            if self._observer is None:
+                self._observer = Observer(self.views())
+            return self._observer.state(self._names, [self._event(raw) for raw in self._events()])
+        finally:
+            self._leave()
+
+    @property
+    def arena(self) -> torch.Tensor:
+        """The tensor that holds the whole state, as it is now. When the pool grows it goes on in another one."""
+        if not self._is_made:
+            raise InvalidArgument("the pool was never made; BlockPool(config) makes one")
+        return self._memory[:]  # whoever sets or resizes it does so to a tensor of their own
 
     def views(self) -> Views:
-        """Named views of the arena as it is now; when it grows it moves, and they go on to show the old one."""
-        return views_of(self.arena)
+        """Named views of the arena as it is now; once the pool has grown they raise `StaleViews`."""
+        return Views(self.arena, self._is_memory)
 
-    def _begin(self, hasher: PrefixHasher, events: bool, rows: tuple[int, ...] | None) -> None:
-        """Make the arena of a new pool, with so many rows in its regions."""
+    def _is_memory(self, arena: torch.Tensor) -> bool:
+        """Whether the pool's state still lies there."""
+        return arena.data_ptr() == self._memory.data_ptr()
+
+    def _begin(
+        self, hasher: PrefixHasher, events: bool, rows: tuple[int, ...] | None, wanted_bytes: int | None = None
+    ) -> None:
+        """Make the arena of a new pool, with so many rows in its regions, or of a saved one, which has its size."""
         self.hasher, self._tells_events = hasher, events
         groups = tuple([(KINDS[group.kind], group.block_size) for group in self.config.groups])
         rows = self._first_rows() if rows is None else rows
-        self.arena: torch.Tensor = new_arena(self._plan(rows))
+        words = self._plan(rows)
+        if wanted_bytes not in (None, 4 * words):
+            raise CorruptedState(f"its arena has {wanted_bytes:,} bytes, not {4 * words:,}")
+        self._memory, memory = new_arena(words)
+        self._observer = None
         seed = struct.unpack("QQ", os.urandom(16))
-        self._open(self.arena.numpy(), self._settings, groups, rows, seed, hasher.seed_digest)
+        self._open(memory, self._settings, groups, rows, seed, hasher.seed_digest)
 
     def _fixed_part(self, groups: slice) -> tuple[list[int], list[int], list[int]]:
         """What an arena does not change: sizes and modes, where its regions are, and the groups."""
@@ -200,9 +239,9 @@ class BlockPool(_core.PoolBase):
         """
         rows = list(self._rows())
         rows[region] = max(wanted, rows[region] + rows[region] // GROWTH + 1)
-        larger = new_arena(self._plan(tuple(rows)))
-        self._adopt(larger.numpy(), self._settings, len(self.config.groups), tuple(rows))
-        self.arena = larger
+        larger, memory = new_arena(self._plan(tuple(rows)))
+        self._adopt(memory, self._settings, len(self.config.groups), tuple(rows))
+        self._memory, self._observer = larger, None
 
     def _event(self, raw: tuple[int, int, _core.Text, int, int, int] | tuple[int, int, bytes]) -> Event:
         """An event of the core as a value of the specification."""

@@ -36,6 +36,10 @@ DIGEST_BYTES = 16
 WORD_BYTES = 4
 
 
+NOT_READABLE = (ValueError, TypeError, LookupError, ArithmeticError, AttributeError, RecursionError, struct.error)
+"""What reading a description that makes no sense may raise."""
+
+
 class CorruptedState(PoolError):
     """A saved state is not what was saved; the text says what is wrong. Save it again, or begin with a new pool."""
 
@@ -86,7 +90,7 @@ def read(saved: object) -> SavedState:
         raise CorruptedState("its digest is wrong: it was cut, or changed since it was saved")
     try:
         return _state(body)
-    except (ValueError, TypeError, KeyError, PoolError, struct.error) as error:
+    except (PoolError, *NOT_READABLE) as error:
         raise CorruptedState(f"it cannot be read: {type(error).__name__}: {error}") from error
 
 
@@ -107,9 +111,12 @@ def _state(body: bytes) -> SavedState:
     if rest:
         raise ValueError("there is more after its end")
     names = [name if name is None else str(name) for name in description["names"]]
-    return SavedState(
-        config, bool(description["tells_events"]), hasher, tuple(description["rows"]), arena, names, texts, told
-    )
+    if names[:1] != [None]:
+        raise ValueError("the first name is nobody's")
+    tells_events, rows = description["tells_events"], tuple(description["rows"])
+    if type(tells_events) is not bool or any(type(count) is not int for count in rows):
+        raise TypeError("its numbers are none")
+    return SavedState(config, tells_events, hasher, rows, arena, names, texts, told)
 
 
 def _text(packed: bytes, extras: Sequence[Mapping[str, Any]], hasher: PrefixHasher) -> _core.Text:

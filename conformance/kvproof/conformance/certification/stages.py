@@ -7,19 +7,19 @@ in one run; each divergence is reported once.
 from __future__ import annotations
 
 import time
-from collections import Counter, deque
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
-from itertools import islice
+from itertools import chain, islice
 from random import Random
 
 from kvproof.conformance.backends.interface import Backend, Capabilities, Level
-from kvproof.conformance.canonical import Canonicalizer
 from kvproof.conformance.certification.lockstep import Divergence, Lockstep
+from kvproof.conformance.certification.model import Model
 from kvproof.conformance.certification.settings import random_pool, scopes
 from kvproof.conformance.certification.spoil import spoiled
-from kvproof.conformance.enabled import EnabledOperations
-from kvproof.conformance.operations import AddRequest, Append, Hashes, Operation, Truncate, name_of
+from kvproof.conformance.certification.tour import Tour
+from kvproof.conformance.operations import AddRequest, Append, Hashes, Operation, Read, Truncate, name_of
 from kvproof.conformance.preconditions import violations
 from kvproof.conformance.scope import Scope
 from kvproof.conformance.step_proposals import proposer_for
@@ -122,20 +122,40 @@ def near_misses(subject: Subject, seed: int, walks: int, operations: int, tell: 
 
 
 def exhaustive(subject: Subject, tell: Tell) -> Outcome:
-    """Every operation in every state of some tiny pools. A black box cannot be copied: each state is reached anew."""
+    """Every operation in every state of some tiny pools, on as few paths as will do."""
     done = Outcome("exhaustive")
-    refuses = Level.ROBUSTNESS in subject.capabilities.levels
     for scope in scopes(subject.capabilities):
-        for path, illegal, legal in _states(scope):
-            for last in (illegal * refuses, *([operation] for operation in legal)):
-                lockstep = subject.beside_the_reference(scope.config)
-                lockstep.replay([*scope.arrivals, *path, *last], reads=True)
-                done.add(lockstep)
+        offered = Model(scope.config, subject.capabilities).is_run
+        tour = Tour(scope, offered, Level.ROBUSTNESS in subject.capabilities.levels)
+        while not tour.is_over:
+            lockstep = subject.beside_the_reference(scope.config)
+            _walk(lockstep, scope, tour)
+            done.add(lockstep)
             tell(done)
             if subject.is_enough(done):
                 done.broke_off = True
                 return done
     return done
+
+
+def _walk(lockstep: Lockstep, scope: Scope, tour: Tour) -> None:
+    """The next path of a tour; where the backend chooses blocks, it is planned beforehand, and followed."""
+    if lockstep.model.in_order:
+        lockstep.run(chain(scope.arrivals, tour.path(lockstep.model.world)), reads=True)
+    else:
+        lockstep.replay([*scope.arrivals, *_planned(scope, tour)], reads=True)
+    if lockstep.divergence is not None:
+        asked = [operation for operation in lockstep.operations if not isinstance(operation, Read)]
+        tour.break_off(len(asked) - len(scope.arrivals))
+
+
+def _planned(scope: Scope, tour: Tour) -> Iterator[Operation]:
+    world = scope.start()
+    for operation in tour.path(world):
+        if not violations(world.situation, operation):
+            world.apply(operation)
+            world.drain()
+        yield operation
 
 
 def _run(lockstep: Lockstep, operations: Iterable[Operation], done: Outcome) -> None:
@@ -163,21 +183,3 @@ def _spoiled(lockstep: Lockstep, random: Random) -> Iterator[Operation]:
         for _ in range(ATTEMPTS):
             yield spoiled(operation, random)
         yield operation
-
-
-def _states(scope: Scope) -> Iterator[tuple[list[Operation], list[Operation], list[Operation]]]:
-    """For every state of a scope a shortest way to it, what is illegal there, and what is enabled."""
-    canonical, enabled = Canonicalizer(scope), EnabledOperations(scope)
-    start = scope.start()
-    seen, queue = {canonical.form(start)}, deque([(start, list[Operation]())])
-    while queue:
-        world, path = queue.popleft()
-        world.drain()
-        legal = enabled.of(world)
-        yield path, [o for o in enabled.vocabulary() if violations(world.situation, o)], legal
-        for operation in legal:
-            after = world.clone()
-            after.apply(operation)
-            if (form := canonical.form(after)) not in seen:
-                seen.add(form)
-                queue.append((after, [*path, operation]))

@@ -36,6 +36,7 @@ class ArenaCheck {
                         : !queue()        ? "the queue of free blocks is broken"
                         : !pendings()     ? "the table of what is not committed is broken"
                         : !blocks()       ? "the keys or holders of a block are broken"
+                        : !references()   ? "the references of a holder are counted wrong"
                         : !index()        ? "the index of keys is broken"
                         : !in_flight()    ? "the table of what is in flight is broken"
                                           : nullptr;
@@ -127,6 +128,23 @@ class ArenaCheck {
     }
     return entries == h_.num_entries && readers == h_.num_readers && is_free_stack(kFreeEntries, kEntries, entries) &&
            is_free_stack(kFreeReaders, kReaders, readers);
+  }
+
+  // Whether every holder holds as many blocks as its row says. `blocks` holds, so the lists of readers have an end.
+  bool references() {
+    if (!h_.is_named) return true;
+    Buffer<int32_t> held;
+    if (!held.reserve(h_.rows[kHolders] + 1)) return false;
+    memset(held.data, 0, static_cast<size_t>(held.room) * 4);
+    for (int32_t id = 0; id < h_.num_blocks; id++) {
+      held.data[row_of_holder(p_.block(id).writer)]++;
+      for (int32_t row = p_.block(id).readers; row != kNone; row = p_.readers[row].next)
+        held.data[row_of_holder(p_.readers[row].holder)]++;
+    }
+    bool counted = true;
+    for (int64_t row = 1; row < h_.rows[kHolders]; row++) counted &= p_.holders[row].references == held.data[row];
+    held.release();
+    return counted;
   }
 
   // Every row that is not in use stands once in the stack of free rows.

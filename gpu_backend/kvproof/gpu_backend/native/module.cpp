@@ -46,12 +46,18 @@ PyObject* core_plan(PyObject*, PyObject* args) {
 }
 
 /// Take hold of an arena's memory.
-bool take_buffer(PyObject* memory, int64_t least_words, Py_buffer* buffer) {
-  if (PyObject_GetBuffer(memory, buffer, PyBUF_WRITABLE | PyBUF_C_CONTIGUOUS) != 0) return false;
-  if (buffer->len >= least_words * 4 && reinterpret_cast<uintptr_t>(buffer->buf) % alignof(Header) == 0) return true;
+bool take_buffer(PyObject* memory, int64_t words, Py_buffer* buffer) {
+  constexpr const char* kWanted = "a writable vector of as many 32-bit integers as planned, aligned to 8 bytes";
+  if (PyObject_GetBuffer(memory, buffer, PyBUF_WRITABLE | PyBUF_C_CONTIGUOUS | PyBUF_FORMAT) != 0) {
+    if (PyErr_ExceptionMatches(PyExc_MemoryError)) return false;
+    PyErr_Clear();
+    return wrong_type("an arena's memory", memory, kWanted);
+  }
+  if (buffer->ndim == 1 && buffer->itemsize == 4 && buffer->format != nullptr && strchr("il", *buffer->format) &&
+      buffer->len == words * 4 && reinterpret_cast<uintptr_t>(buffer->buf) % alignof(Header) == 0)
+    return true;
   PyBuffer_Release(buffer);
-  PyErr_SetString(PyExc_ValueError, "the memory is too small for the arena, or not aligned");
-  return false;
+  return wrong_type("an arena's memory", memory, kWanted);
 }
 
 /// pool._open(memory, settings, groups, rows, seed, seed_digest): a new pool in this memory; groups are (kind, size).
@@ -80,8 +86,10 @@ PyObject* pool_open(PyObject* self, PyObject* args) {
   }
   h.seed[0] = static_cast<int64_t>(seed[0]);
   h.seed[1] = static_cast<int64_t>(seed[1]);
-  made = made && pool.work.reserve(kFirstWork) && pool.texts.reserve(1) && pool.chains.reserve(1) &&
-         take_buffer(memory, h.words, &pool.arena);
+  if (pool.ids == nullptr) pool.ids = PyDict_New();
+  if (pool.names == nullptr) pool.names = Py_BuildValue("[O]", Py_None);  // row 0 is nobody
+  made = made && pool.ids != nullptr && pool.names != nullptr && pool.work.reserve(kFirstWork) &&
+         pool.texts.reserve(1) && pool.chains.reserve(1) && take_buffer(memory, h.words, &pool.arena);
   if (made) format_arena(arena_of(pool), h, kinds.data);
   kinds.release();
   if (!made) return nullptr;
@@ -91,9 +99,6 @@ PyObject* pool_open(PyObject* self, PyObject* args) {
   pool.chains.data[0] = nullptr;
   pool.num_texts = 1;
   pool.purge_at = kFewTexts;
-  pool.ids = PyDict_New();
-  pool.names = Py_BuildValue("[O]", Py_None);  // row 0 is nobody
-  if (pool.ids == nullptr || pool.names == nullptr) return nullptr;
   pool.is_open = true;
   Py_RETURN_NONE;
 }
@@ -104,7 +109,7 @@ PyObject* pool_adopt(PyObject* self, PyObject* args) {
   Py_ssize_t num_groups;
   Header h;
   Py_buffer buffer;
-  if (!PyArg_ParseTuple(args, "OO!nO!", &memory, &PyTuple_Type, &settings, &num_groups, &PyTuple_Type, &rows) ||
+  if (!is_made(self) || !PyArg_ParseTuple(args, "OO!nO!", &memory, &PyTuple_Type, &settings, &num_groups, &PyTuple_Type, &rows) ||
       !plan_arena(settings, num_groups, rows, &h) || !take_buffer(memory, h.words, &buffer))
     return nullptr;
   PoolObject& pool = pool_of(self);
@@ -132,8 +137,7 @@ PyObject* pool_problem(PyObject* self, PyObject*) {
 
 /// pool._behind() -> (names by row, texts by number, events that the ring had no room for)
 PyObject* pool_behind(PyObject* self, PyObject*) {
-  const Entered entered(self, "save");
-  if (!entered) return nullptr;
+  if (!is_made(self)) return nullptr;
   PoolObject& pool = pool_of(self);
   PyObject* const texts = PyList_New(static_cast<Py_ssize_t>(pool.num_texts));
   for (int64_t i = 0; texts != nullptr && i < pool.num_texts; i++) {
@@ -185,6 +189,8 @@ bool is_complete(const PoolObject& pool) {
         pending.position > pool.chains.data[pending.text]->count * h.hash_block_size)
       return false;
   }
+  for (int64_t i = 0; i < h.num_attachments; i++)
+    if (!is_named(rows_of<Attachment>(h, kAttachments)[i].reader)) return false;
   for (int64_t i = 0; i < h.num_admissions; i++)
     if (!is_named(rows_of<Admission>(h, kAdmissions)[i].request)) return false;
   for (int64_t i = 0; i < h.num_dependencies; i++)
@@ -215,7 +221,7 @@ PyObject* pool_put_behind(PyObject* self, PyObject* args) {
   if (!pool.told.reserve(told_bytes / 4) || !pool.texts.reserve(count) || !pool.chains.reserve(count) ||
       !pool.free_texts.reserve(count) || !pool.free_rows.reserve(PyList_GET_SIZE(names)))
     return nullptr;
-  memcpy(pool.told.data, told, static_cast<size_t>(told_bytes));
+  if (told_bytes > 0) memcpy(pool.told.data, told, static_cast<size_t>(told_bytes));
   pool.num_told = told_bytes / 4 / words;
   for (int64_t i = 1; i < count; i++) {
     PyObject* const text = PyList_GET_ITEM(texts, i);
@@ -244,10 +250,11 @@ PyObject* pool_put_behind(PyObject* self, PyObject* args) {
 
 /// pool._rows() -> how many rows each region has
 PyObject* pool_rows(PyObject* self, PyObject*) {
+  if (!is_made(self)) return nullptr;
   PyObject* const rows = PyTuple_New(kRegions);
   for (int region = 0; rows != nullptr && region < kRegions; region++)
     PyTuple_SET_ITEM(rows, region, PyLong_FromLongLong(header_of(pool_of(self)).rows[region]));
-  return rows;
+  return filled(rows);
 }
 
 // --- what lies behind the core's numbers ----------------------------------------------------------------------------
@@ -261,10 +268,9 @@ PyObject* event_of(const PoolObject& pool, const int32_t* words) {
   return Py_BuildValue("(iiy#)", words[0], words[1], words + 2, static_cast<Py_ssize_t>(4 * pool.digest_words));
 }
 
-/// pool._events(take): the events since the last time; they stay unless they are taken (EVENT-DRAIN-1).
-PyObject* pool_events(PyObject* self, PyObject* take) {
-  const Entered entered(self, "take_events");
-  if (!entered) return nullptr;
+/// pool._events(): the events since the last time; they stay until they are dropped (EVENT-DRAIN-1).
+PyObject* pool_events(PyObject* self, PyObject*) {
+  if (!is_made(self)) return nullptr;
   PoolObject& pool = pool_of(self);
   Header& h = header_of(pool);
   PyObject* const events = PyList_New(static_cast<Py_ssize_t>(pool.num_told + h.num_events));
@@ -278,39 +284,55 @@ PyObject* pool_events(PyObject* self, PyObject* take) {
     }
     PyList_SET_ITEM(events, static_cast<Py_ssize_t>(i), event);
   }
-  if (events != nullptr && take == Py_True) {
-    pool.num_told = h.first_event = h.num_events = 0;
-    if (!purge_texts(pool)) PyErr_Clear();  // without memory it is done another time
-  }
   return events;
+}
+
+/// pool._drop_events(): all events are taken.
+PyObject* pool_drop_events(PyObject* self, PyObject*) {
+  if (!is_made(self)) return nullptr;
+  PoolObject& pool = pool_of(self);
+  Header& h = header_of(pool);
+  pool.num_told = h.first_event = h.num_events = 0;
+  if (!purge_texts(pool)) PyErr_Clear();  // without memory it is done another time
+  Py_RETURN_NONE;
+}
+
+/// pool._enter(operation): inside an operation that is made of several calls, until pool._leave().
+PyObject* pool_enter(PyObject* self, PyObject* operation) {
+  const char* const name = PyUnicode_AsUTF8(operation);
+  if (name == nullptr || !enter(self, name)) return nullptr;
+  Py_RETURN_NONE;
+}
+
+PyObject* pool_leave(PyObject* self, PyObject*) {
+  leave(self);
+  Py_RETURN_NONE;
 }
 
 /// pool._numbers(names) -> the number of each holder, for a program that is run next
 PyObject* pool_numbers(PyObject* self, PyObject* names) {
-  const Entered entered(self, "run");
-  PyObject** items;
-  Py_ssize_t n;
-  if (!entered || !as_items("names", names, &items, &n)) return nullptr;
-  if (!header_of(pool_of(self)).is_named) return PySequence_List(names);  // empty: nobody has a name here
-  if (!make_rows(self, n)) return nullptr;
-  PyObject* const numbers = PyList_New(n);
-  for (Py_ssize_t i = 0; numbers != nullptr && i < n; i++) {
+  if (!is_made(self)) return nullptr;
+  const KeptItems kept("names", names);
+  if (!kept) return nullptr;
+  if (!header_of(pool_of(self)).is_named) return PyList_New(0);  // nobody has a name here
+  if (!make_rows(self, kept.n)) return nullptr;
+  PyObject* const numbers = PyList_New(kept.n);
+  for (Py_ssize_t i = 0; numbers != nullptr && i < kept.n; i++) {
     int32_t number;
-    if (!check_name("holder", items[i]) || !number_name(pool_of(self), items[i], &number)) {
+    if (!check_name("holder", kept.items[i]) || !number_name(pool_of(self), kept.items[i], &number)) {
       Py_DECREF(numbers);
       return nullptr;
     }
     PyList_SET_ITEM(numbers, i, PyLong_FromLong(number));
   }
-  return numbers;
+  return filled(numbers);
 }
 
 /// pool._keep(requests) -> the number of each request's text, for a program that is run next
 PyObject* pool_keep(PyObject* self, PyObject* requests) {
-  const Entered entered(self, "run");
   PyObject** items;
   Py_ssize_t n;
-  if (!entered || !as_items("requests", requests, &items, &n)) return nullptr;
+  if (!is_made(self) || !as_items("requests", requests, &items, &n)) return nullptr;
   PyObject* const numbers = PyList_New(n);
   for (Py_ssize_t i = 0; numbers != nullptr && i < n; i++) {
     int32_t number;
@@ -320,13 +342,12 @@ PyObject* pool_keep(PyObject* self, PyObject* requests) {
     }
     PyList_SET_ITEM(numbers, i, PyLong_FromLong(number));
   }
-  return numbers;
+  return filled(numbers);
 }
 
 /// pool._run(words) -> (words of results, the operation that was refused or -1, its error, the item that is to blame)
 PyObject* pool_run(PyObject* self, PyObject* memory) {
-  const Entered entered(self, "run");
-  if (!entered) return nullptr;
+  if (!is_made(self)) return nullptr;
   PoolObject& pool = pool_of(self);
   Py_buffer words;
   if (PyObject_GetBuffer(memory, &words, PyBUF_SIMPLE) != 0) return nullptr;
@@ -345,11 +366,19 @@ PyObject* pool_run(PyObject* self, PyObject* memory) {
                        is_refused ? static_cast<long long>(done.operation) : -1LL, error, done.outcome.detail);
 }
 
-PyObject* pool_names(PyObject* self, void*) { return PySequence_List(pool_of(self).names); }
+PyObject* pool_names(PyObject* self, void*) {
+  return is_made(self) ? PySequence_List(pool_of(self).names) : nullptr;
+}
 
-PyObject* pool_num_free(PyObject* self, void*) { return PyLong_FromLongLong(header_of(pool_of(self)).num_free); }
+PyObject* pool_num_free(PyObject* self, void*) {
+  return is_made(self) ? PyLong_FromLongLong(header_of(pool_of(self)).num_free) : nullptr;
+}
 
-PyObject* pool_committed(PyObject* self, void*) { return PyLong_FromLongLong(header_of(pool_of(self)).committed); }
+PyObject* pool_committed(PyObject* self, void*) {
+  return is_made(self) ? PyLong_FromLongLong(header_of(pool_of(self)).committed) : nullptr;
+}
+
+PyObject* pool_is_made(PyObject* self, void*) { return PyBool_FromLong(pool_of(self).is_open); }
 
 PyObject* make_pool(PyTypeObject* type, PyObject*, PyObject*) { return type->tp_alloc(type, 0); }
 
@@ -399,7 +428,10 @@ PyMethodDef kPoolMethods[] = {
     {"_open", pool_open, METH_VARARGS, nullptr},
     {"_adopt", pool_adopt, METH_VARARGS, nullptr},
     {"_rows", pool_rows, METH_NOARGS, nullptr},
-    {"_events", pool_events, METH_O, nullptr},
+    {"_enter", pool_enter, METH_O, nullptr},
+    {"_leave", pool_leave, METH_NOARGS, nullptr},
+    {"_events", pool_events, METH_NOARGS, nullptr},
+    {"_drop_events", pool_drop_events, METH_NOARGS, nullptr},
     {"_numbers", pool_numbers, METH_O, nullptr},
     {"_keep", pool_keep, METH_O, nullptr},
     {"_run", pool_run, METH_O, nullptr},
@@ -412,6 +444,7 @@ PyGetSetDef kPoolProperties[] = {
     {"num_free", pool_num_free, nullptr, "How many blocks can be allocated now.", nullptr},
     {"last_committed_step", pool_committed, nullptr, "The last committed step, 0 before the first.", nullptr},
     {"_names", pool_names, nullptr, "The name of each holder row.", nullptr},
+    {"_is_made", pool_is_made, nullptr, "Whether it has an arena.", nullptr},
     {nullptr, nullptr, nullptr, nullptr, nullptr}};
 
 PyType_Slot kPoolSlots[] = {{Py_tp_new, reinterpret_cast<void*>(make_pool)},

@@ -80,7 +80,6 @@ inline PyObject* pool_touch(KV_SIGNATURE) {
 
 inline PyObject* pool_touch_all(KV_SIGNATURE) {
   KV_ENTER("touch_all", 2, "block_ids", "keys", "holder");
-  int32_t holder;
   PyObject **ids, **keys;
   Py_ssize_t n, num_keys;
   if (!as_items("block_ids", arg[0], &ids, &n) || !as_items("keys", arg[1], &keys, &num_keys)) return nullptr;
@@ -88,11 +87,13 @@ inline PyObject* pool_touch_all(KV_SIGNATURE) {
     out_of_range("keys", arg[1], "one key for each block");
     return nullptr;
   }
-  if (!reserve_words(pool, n, 2 + pool.digest_words, 0) || !as_holder(self, arg[2], &holder)) return nullptr;
+  if (!reserve_words(pool, n, 2 + pool.digest_words, 0)) return nullptr;
   Words words(pool);
-  words.put(kOpTouch).put(holder).put(static_cast<int32_t>(n));
+  int32_t* const holder = words.put(kOpTouch).skip(1);
+  words.put(static_cast<int32_t>(n));
   for (Py_ssize_t i = 0; i < n; i++)
     if (!put_blocks(ids + i, 1, words) || !put_keys(pool, keys + i, 1, words)) return nullptr;
+  if (!as_holder(self, arg[2], holder)) return nullptr;  // last: it may run Python code
   return done(run_program(self, words.count(), words.count(), call));
 }
 
@@ -179,7 +180,7 @@ inline PyObject* pool_find(KV_SIGNATURE) {
     PyList_SET_ITEM(hits, i, Py_BuildValue("(OONO)", item(0), item(1), writer, item(3)));
   }
   Py_DECREF(flat);
-  return hits;
+  return filled(hits);
 }
 
 inline PyObject* pool_contains(KV_SIGNATURE) {
@@ -408,23 +409,20 @@ inline PyObject* list_of_requests(const PoolObject& pool, const int32_t* holders
 
 inline PyObject* pool_rollback(KV_SIGNATURE) {
   KV_ENTER("rollback", 1, "requests");
-  PyObject** names;
-  Py_ssize_t n;
-  if (!as_items("requests", arg[0], &names, &n) || !reserve_words(pool, n, 1, 0)) return nullptr;
-  if (!header_of(pool).has_steps) n = 0;  // refused, whoever is named
+  const KeptItems names("requests", arg[0]);
+  if (!names || !reserve_words(pool, names.n, 1, 0)) return nullptr;
+  const Py_ssize_t n = header_of(pool).has_steps ? names.n : 0;  // without steps it is refused, whoever is named
   Words words(pool);
   words.put(kOpRollback).put(static_cast<int32_t>(n));
-  if (!put_requests(self, names, n, words) || !run_program(self, words.count(), header_of(pool).num_pendings, call))
+  if (!put_requests(self, names.items, n, words) || !run_program(self, words.count(), header_of(pool).num_pendings, call))
     return nullptr;
   return list_of_requests(pool, pool.out.data + 1, pool.out.data[0]);
 }
 
 inline PyObject* pool_finish(KV_SIGNATURE) {
   KV_ENTER("finish", 2, "request_id", "block_ids");
-  PyObject** ids;
-  Py_ssize_t n;
-  if (!as_items("block_ids", arg[1], &ids, &n) || !check_holder(pool, arg[0]) || !reserve_words(pool, n, 1, 0))
-    return nullptr;
+  const KeptItems ids("block_ids", arg[1]);
+  if (!ids || !check_holder(pool, arg[0]) || !reserve_words(pool, ids.n, 1, 0)) return nullptr;
   if (!header_of(pool).is_named) {
     wrong_type("request_id", arg[0], "left out: the pool's references are anonymous, and it cannot finish a request");
     return nullptr;
@@ -432,8 +430,8 @@ inline PyObject* pool_finish(KV_SIGNATURE) {
   Words words(pool);
   words.put(kOpFinish);
   if (!put_requests(self, &arg[0], 1, words)) return nullptr;
-  words.put(static_cast<int32_t>(n));
-  if (!put_blocks(ids, n, words) || !run_program(self, words.count(), words.count(), call)) return nullptr;
+  words.put(static_cast<int32_t>(ids.n));
+  if (!put_blocks(ids.items, ids.n, words) || !run_program(self, words.count(), words.count(), call)) return nullptr;
   return list_of_requests(pool, pool.out.data + 1, pool.out.data[0]);
 }
 

@@ -46,28 +46,36 @@ inline int32_t* arena_of(const PoolObject& pool) { return static_cast<int32_t*>(
 inline Header& header_of(const PoolObject& pool) { return *reinterpret_cast<Header*>(arena_of(pool)); }
 inline int64_t words_of_event(const PoolObject& pool) { return words_of_row(header_of(pool), kEvents); }
 
+/// Whether the pool was made by its class, and not only by `object.__new__` or a copy; refused else.
+inline bool is_made(PyObject* self) {
+  return pool_of(self).is_open ||
+         wrong_type("a pool", self, "one that was made by BlockPool(config) or BlockPool.restore(saved)");
+}
+
 /// Enters an operation; a second thread that does so meanwhile is refused (ERR-OWNER-1).
+inline bool enter(PyObject* self, const char* operation) {
+  if (!is_made(self)) return false;
+  if (!__atomic_exchange_n(&pool_of(self).is_busy, true, __ATOMIC_ACQUIRE)) return true;
+  raise(PyObject_CallFunction(wording().concurrent, "s", operation));
+  return false;
+}
+
+inline void leave(PyObject* self) { __atomic_store_n(&pool_of(self).is_busy, false, __ATOMIC_RELEASE); }
+
+/// Inside an operation as long as it lives.
 class Entered {
  public:
-  Entered(PyObject* self, const char* operation) : pool_(pool_of(self)) {
-    if (!pool_.is_open) {
-      PyErr_SetString(PyExc_RuntimeError, "the pool has no arena");
-    } else if (__atomic_exchange_n(&pool_.is_busy, true, __ATOMIC_ACQUIRE)) {
-      raise(PyObject_CallFunction(wording().concurrent, "s", operation));
-    } else {
-      is_in_ = true;
-    }
-  }
+  Entered(PyObject* self, const char* operation) : self_(self), is_in_(enter(self, operation)) {}
   ~Entered() {
-    if (is_in_) __atomic_store_n(&pool_.is_busy, false, __ATOMIC_RELEASE);
+    if (is_in_) leave(self_);
   }
   Entered(const Entered&) = delete;
   Entered& operator=(const Entered&) = delete;
   explicit operator bool() const { return is_in_; }
 
  private:
-  PoolObject& pool_;
-  bool is_in_ = false;
+  PyObject* const self_;
+  const bool is_in_;
 };
 
 // --- holders: names and numbers -------------------------------------------------------------------------------------
@@ -147,20 +155,21 @@ inline bool known_holder(const PoolObject& pool, PyObject* name, int32_t* holder
 inline bool number_name(PoolObject& pool, PyObject* name, int32_t* holder) {
   if (!known_holder(pool, name, holder)) return false;
   if (*holder != kStranger) return true;
-  Py_ssize_t row;
-  if (pool.num_free_rows > 0) {
-    row = pool.free_rows.data[--pool.num_free_rows];
-    PyList_SetItem(pool.names, row, Py_NewRef(name));
-  } else {
-    row = PyList_GET_SIZE(pool.names);
-    if (PyList_Append(pool.names, name) != 0) return false;
-  }
-  rows_of<HolderRow>(header_of(pool), kHolders)[row] = {0, 0, 0};
+  const bool is_row_free = pool.num_free_rows > 0;
+  const Py_ssize_t row = is_row_free ? pool.free_rows.data[pool.num_free_rows - 1] : PyList_GET_SIZE(pool.names);
   *holder = static_cast<int32_t>(row * 2 + begins_with(name, kCopyPrefix));
   PyObject* const id = PyLong_FromLong(*holder);
-  const bool done = id != nullptr && PyDict_SetItem(pool.ids, name, id) == 0;
+  bool done = id != nullptr && (is_row_free || PyList_Append(pool.names, Py_None) == 0);
+  if (done && PyDict_SetItem(pool.ids, name, id) != 0) {
+    if (!is_row_free) PyList_SetSlice(pool.names, row, row + 1, nullptr);
+    done = false;
+  }
   Py_XDECREF(id);
-  return done;
+  if (!done) return false;
+  pool.num_free_rows -= is_row_free;
+  PyList_SetItem(pool.names, row, Py_NewRef(name));
+  rows_of<HolderRow>(header_of(pool), kHolders)[row] = {0, 0, 0};
+  return true;
 }
 
 /// A holder as a caller names it: None where references are anonymous (POOL-HOLDER-2, STEP-NAME-1).
@@ -231,7 +240,7 @@ inline bool purge_texts(PoolObject& pool) {
   const Header& h = header_of(pool);
   if (pool.num_texts - pool.num_free_texts < pool.purge_at) return true;
   Buffer<uint8_t> is_named;
-  if (!is_named.reserve(pool.num_texts) || !pool.free_texts.reserve(pool.num_texts)) return false;
+  if (!pool.free_texts.reserve(pool.num_texts) || !is_named.reserve(pool.num_texts)) return false;
   memset(is_named.data, 0, static_cast<size_t>(pool.num_texts));
   for (int64_t i = 0; i < h.num_pendings; i++) is_named.data[rows_of<Pending>(h, kPendings)[i].text] = 1;
   for (int64_t number = 1; number < pool.num_texts; number++) {

@@ -13,7 +13,7 @@ namespace kvproof {
 /// An extra key: it covers the tokens start .. end-1 (HASH-EXTRA-2).
 struct Extra {
   int64_t start, end;
-  PyObject* value;  ///< bytes, kept alive by the text's `extra_keys`
+  PyObject* value;  ///< bytes
   uint8_t source;
 };
 
@@ -26,7 +26,7 @@ struct Text {
   int digest_words;
   uint32_t seed_digest[8];  ///< H(0)
   PyObject* extra_keys;     ///< a tuple, for events
-  Buffer<Extra> extras;
+  Buffer<Extra> extras;     ///< owns a reference to each value
   int64_t num_extras;
   int64_t most_extra_bytes; ///< that the encoding of one span may have
   const void* pool;         ///< where the text has a number, so that it need not be searched for
@@ -122,10 +122,7 @@ inline bool append_tokens(Text& text, PyObject* tokens) {
   PyObject** items;
   Py_ssize_t n;
   if (!as_items("tokens", tokens, &items, &n)) return false;
-  if (text.num_tokens + n > INT32_MAX) {
-    PyErr_Format(PyExc_OverflowError, "a request has at most %d tokens", INT32_MAX);
-    return false;
-  }
+  if (!is_countable("the number of a request's tokens", text.num_tokens + n)) return false;
   if (!text.tokens.reserve(text.num_tokens + n)) return false;
   for (Py_ssize_t i = 0; i < n; i++) {
     if (!PyLong_CheckExact(items[i])) return wrong_type("a token", items[i], "an integer");
@@ -155,6 +152,7 @@ inline bool copy_extras(Text& text, const Extra* extras, int64_t n) {
   text.most_extra_bytes = 4;
   for (int64_t i = 0; i < n; i++) {
     text.extras.data[i] = extras[i];
+    Py_INCREF(extras[i].value);
     text.most_extra_bytes += kRecordBytes + PyBytes_GET_SIZE(extras[i].value);
   }
   return true;
@@ -187,6 +185,7 @@ inline void free_text(PyObject* self) {
   Text& text = *reinterpret_cast<Text*>(self);
   text.tokens.release();
   text.digests.release();
+  for (int64_t i = 0; i < text.num_extras; i++) Py_DECREF(text.extras.data[i].value);
   text.extras.release();
   Py_XDECREF(text.extra_keys);
   PyTypeObject* const type = Py_TYPE(self);
@@ -198,7 +197,7 @@ inline PyObject* tokens_between(const Text& text, int64_t start, int64_t end) {
   PyObject* const found = PyTuple_New(static_cast<Py_ssize_t>(end - start));
   for (int64_t i = start; found != nullptr && i < end; i++)
     PyTuple_SET_ITEM(found, static_cast<Py_ssize_t>(i - start), PyLong_FromUnsignedLong(text.tokens.data[i]));
-  return found;
+  return filled(found);
 }
 
 inline PyObject* digest_bytes(const Text& text, int64_t link) {
@@ -251,6 +250,7 @@ inline PyObject* make_request(PyTypeObject* type, PyObject* args, PyObject*) {
   if (!PyArg_ParseTuple(args, "OOiLy#O!O!", &name, &tokens, &digest_words, &h, &seed, &seed_bytes, &PyTuple_Type,
                         &extra_keys, &PyTuple_Type, &extras))
     return nullptr;
+  if (!check_name("request_id", name)) return nullptr;
   if (seed_bytes != 4 * digest_words || (digest_words != 4 && digest_words != 8) || h < 1) {
     PyErr_SetString(PyExc_ValueError, "no such hash contract");
     return nullptr;

@@ -50,13 +50,39 @@ inline bool as_word(const char* what, PyObject* value, int32_t* out) {
   return true;
 }
 
-/// The items of a plain list or tuple.
+/// Raise OutOfRange if there are more than a word can count; a list of so many is not shown.
+inline bool is_countable(const char* what, int64_t n) {
+  if (n <= INT32_MAX) return true;
+  raise(PyObject_CallFunction(wording().out_of_range, "sLs", what, static_cast<long long>(n), "2**31 - 1 at most"));
+  return false;
+}
+
+/// The items of a plain list or tuple. They are good until Python code runs: a list may be changed by it.
 inline bool as_items(const char* what, PyObject* value, PyObject*** items, Py_ssize_t* n) {
   if (!PyList_CheckExact(value) && !PyTuple_CheckExact(value)) return wrong_type(what, value, "a list or tuple");
   *items = PySequence_Fast_ITEMS(value);
   *n = PySequence_Fast_GET_SIZE(value);
-  return true;
+  return is_countable(what, *n);
 }
+
+/// The items of a plain list or tuple as they are now, whatever Python code runs meanwhile.
+class KeptItems {
+ public:
+  KeptItems(const char* what, PyObject* value) {
+    if (as_items(what, value, &items, &n)) kept_ = PySequence_Tuple(value);
+    if (kept_ != nullptr) items = PySequence_Fast_ITEMS(kept_), n = PyTuple_GET_SIZE(kept_);
+  }
+  ~KeptItems() { Py_XDECREF(kept_); }
+  KeptItems(const KeptItems&) = delete;
+  KeptItems& operator=(const KeptItems&) = delete;
+  explicit operator bool() const { return kept_ != nullptr; }
+
+  PyObject** items = nullptr;
+  Py_ssize_t n = 0;
+
+ private:
+  PyObject* kept_ = nullptr;
+};
 
 inline bool as_bool(const char* what, PyObject* value, bool* out) {
   if (!PyBool_Check(value)) return wrong_type(what, value, "True or False");
@@ -92,6 +118,13 @@ inline PyObject* key_of(int32_t group, const uint32_t* digest, int digest_words)
   memcpy(bytes, digest, 4 * static_cast<size_t>(digest_words));
   for (int i = 0; i < 4; i++) bytes[4 * digest_words + i] = static_cast<char>(group >> (24 - 8 * i));
   return key;
+}
+
+/// A list or tuple that was filled one item after the other; null, with an error set, if one could not be made.
+inline PyObject* filled(PyObject* sequence) {
+  if (sequence == nullptr || !PyErr_Occurred()) return sequence;
+  Py_DECREF(sequence);
+  return nullptr;
 }
 
 /// Block ids as Python integers, kNone as None.

@@ -1,0 +1,168 @@
+"""Without memory an operation fails with MemoryError; what it was to change is as it was, and the pool goes on."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+
+import pytest
+
+from kvproof.gpu_backend import BlockPool, Request
+from kvproof.gpu_backend import pool as pool_module
+from kvproof.spec.vocabulary import CommitMode
+from tests.gpu_backend.pools import config
+from tests.gpu_backend.tools import PROJECT, script
+
+CrampedPool = script("fuzz_core").CrampedPool
+
+LIMITED = """
+import resource, sys
+from kvproof.gpu_backend import BlockPool, Request
+from kvproof.spec.vocabulary import GroupConfig, GroupKind, HolderMode, PoolConfig
+
+class Small(BlockPool):
+    def _first_rows(self):
+        rows = list(super()._first_rows())
+        rows[list(self._regions).index("entries")] = 64
+        return tuple(rows)
+
+from kvproof.gpu_backend.arena import REGIONS
+Small._regions = REGIONS
+pool = Small(PoolConfig(400_001, 1, (GroupConfig(GroupKind.FULL_ATTENTION, 1),), holders=HolderMode.CALLER))
+request = pool.request("r1", list(range(400_000)))
+taken = pool.allocate(400_000)
+pool.cache_full_blocks(request, taken, 0, 50, 0)
+before = pool.arena.clone()
+
+used = int(open("/proc/self/statm").read().split()[0]) * resource.getpagesize()
+soft, hard = resource.getrlimit(resource.RLIMIT_AS)
+resource.setrlimit(resource.RLIMIT_AS, (used + 2**22, hard))
+try:
+    pool.cache_full_blocks(request, taken, 0, 400_000, 0)
+except MemoryError as error:
+    refused = str(error)
+else:
+    sys.exit("it had memory")
+try:
+    Small(PoolConfig(2**26, 1, (GroupConfig(GroupKind.FULL_ATTENTION, 1),)))
+except MemoryError:
+    pass
+else:
+    sys.exit("a pool of 2**26 blocks had memory")
+assert "does not fit into memory" in refused, refused
+assert pool.arena.equal(before)
+pool.cache_full_blocks(request, taken, 50, 60, 0)
+pool.free(taken[:10])
+resource.setrlimit(resource.RLIMIT_AS, (soft, hard))
+pool.cache_full_blocks(request, taken, 10, 400_000, 0)
+pool.check()
+assert len(pool.lookup_longest([request.key_at(0, n + 1) for n in range(400_000)])) == 400_000
+print("goes on")
+"""
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="what a process has is read as Linux shows it")
+@pytest.mark.clause("ERR-ATOMIC-1")
+def test_a_pool_that_the_system_gives_no_memory_to_is_as_it_was_and_goes_on() -> None:
+    run = subprocess.run([sys.executable, "-c", LIMITED], cwd=PROJECT, capture_output=True, text=True)
+    assert run.returncode == 0, run.stderr
+    assert run.stdout == "goes on\n"
+
+
+@contextmanager
+def without_allocation(number: int) -> Iterator[None]:
+    """The allocation of Python of this number fails, all others succeed."""
+    allocations = pytest.importorskip("_testcapi", reason="CPython's own fault injection is not installed")
+    allocations.set_nomemory(number, number + 1)
+    try:
+        yield
+    finally:
+        allocations.remove_mem_hooks()
+
+
+def begun(cramped: bool) -> BlockPool:
+    pool: BlockPool = (CrampedPool if cramped else BlockPool)(config(commit=CommitMode.STEPS))
+    request = pool.request("r1", list(range(16)))
+    pool.begin_step()
+    pool.cache_full_blocks(request, pool.allocate(4, "r1"), 0, 2, 0)
+    pool.commit(1)
+    pool.begin_step()
+    return pool
+
+
+CALLS: dict[str, Callable[[BlockPool, list[bytes], Request], object]] = {
+    "touch": lambda pool, keys, _: pool.touch(1, keys[0], "somebody new"),
+    "touch_all": lambda pool, keys, _: pool.touch_all([1, 2], keys, "somebody new"),
+    "cache_full_blocks": lambda pool, _, request: pool.cache_full_blocks(request, [1, 2, 3, 4], 0, 4, 0),
+    "cache_partial_block": lambda pool, _, request: pool.cache_partial_block(request, 3, 10, 0),
+    "free": lambda pool, *_: pool.free([4, 3, 2], "r1"),
+    "copy": lambda pool, *_: pool.copy(1, 4, "r1"),
+    "evict": lambda pool, *_: pool.evict([1, 2]),
+    "commit": lambda pool, *_: pool.commit(2),
+    "lookup": lambda pool, keys, _: pool.lookup(keys * 20),
+    "lookup_matrix": lambda pool, keys, _: pool.lookup_matrix([0] * 5, [keys[0][:-4]] * 30),
+    "find": lambda pool, keys, _: pool.find(keys * 20),
+}
+"""What changes a pool and answers nothing, or answers and changes nothing."""
+
+NEEDS_LITTLE = {"touch", "touch_all", "free", "evict", "commit"}
+"""Operations that may get by without an allocation."""
+
+
+@pytest.mark.clause("ERR-ATOMIC-1")
+@pytest.mark.parametrize("cramped", [False, True])
+@pytest.mark.parametrize("operation", CALLS)
+def test_wherever_memory_is_lacking_the_operation_has_not_happened(operation: str, cramped: bool) -> None:
+    done, pool = begun(cramped), begun(cramped)
+    call, request = CALLS[operation], pool.request("r1", list(range(16)))
+    keys = [request.key_at(0, position) or b"" for position in (4, 8)]
+    call(done, keys, request)
+    before, expected, failures = pool.observe(), done.observe(), 0
+    for number in range(1, 2000):
+        try:
+            with without_allocation(number):
+                call(pool, keys, request)
+        except MemoryError:
+            failures += 1
+            pool.check()
+            assert pool.observe() == before, number
+        else:
+            break
+    assert pool.observe() == expected
+    assert failures > 0 or operation in NEEDS_LITTLE
+
+
+@pytest.mark.parametrize("cramped", [False, True])
+def test_events_that_could_not_be_told_are_told_the_next_time(cramped: bool) -> None:
+    pool = begun(cramped)
+    expected = pool.observe().pending_events
+    for number in range(1, 2000):
+        try:
+            with without_allocation(number):
+                events = pool.take_events()
+        except MemoryError:
+            assert pool.observe().pending_events == expected, number
+        else:
+            break
+    assert tuple(events) == expected
+    assert number > 5
+    assert pool.take_events() == []
+
+
+def test_names_that_found_no_memory_are_no_obstacle_later(monkeypatch: pytest.MonkeyPatch) -> None:
+    pool = begun(False)
+    for number in range(1, 200):
+        try:
+            with without_allocation(number):
+                pool.touch_all([], [], f"name {number}")
+        except MemoryError:
+            continue
+        if number > 50:
+            break
+    for number in range(3000):
+        pool.touch_all([], [], f"another {number}")
+    pool.check()
+    assert len(pool._names) < 1000
+    assert pool_module.FIRST_HOLDERS < 1000
