@@ -8,7 +8,7 @@ import pytest
 
 from kvproof.conformance.backends.interface import Backend
 from kvproof.conformance.backends.reference import CAPABILITIES
-from kvproof.conformance.backends.wire import Answer, Step
+from kvproof.conformance.backends.wire import Answer, Step, StoredEvent
 from kvproof.conformance.certification.attribution import clause_of, clauses_of
 from kvproof.conformance.certification.attribution.tables import REFUSALS, RESULTS, STATES, USUAL_REFUSALS
 from kvproof.conformance.certification.findings import Finding, failures
@@ -73,6 +73,28 @@ def block_with(*registrations: Operation) -> list[Operation]:
 )
 def test_what_differs_says_which_clause_is_broken(mutant: str, operations: list[Operation], clause: str) -> None:
     assert clause_of(divergence(with_mutant(mutant), operations)) == clause
+
+
+@pytest.mark.parametrize("keeps_the_right_one", [True, False])
+def test_a_stored_event_without_a_key_is_told_from_a_wrong_run(keeps_the_right_one: bool) -> None:
+    def with_empty_event(operation: Operation, step: Step) -> Step:
+        if not isinstance(operation, CacheFullBlocks) or not step.events:
+            return step
+        empty = StoredEvent(0, (), None, ())
+        return msgspec.structs.replace(step, events=(*step.events, empty) if keeps_the_right_one else (empty,))
+
+    assert clauses_of(divergence(Changed(with_empty_event), block_with(FULL))) == ("EVENT-STORED-1",)
+
+
+def test_a_stored_event_without_a_key_is_told_when_it_is_taken() -> None:
+    def with_empty_event(operation: Operation, step: Step) -> Step:
+        if not isinstance(operation, TakeEvents) or not isinstance(step.answer.result, list):
+            return step
+        answer = Answer([*step.answer.result, StoredEvent(0, (), None, ())])
+        return msgspec.structs.replace(step, answer=answer)
+
+    found = divergence(Changed(with_empty_event), [*block_with(FULL), TakeEvents()], watch=False)
+    assert clauses_of(found) == ("EVENT-STORED-1",)
 
 
 def test_events_that_were_not_looked_at_are_read_when_they_are_taken() -> None:

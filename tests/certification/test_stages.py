@@ -109,7 +109,26 @@ def test_pools_are_of_the_claimed_kinds_alone() -> None:
             HolderMode.CALLER,
         )
         assert [group.kind for group in config.groups] == [GroupKind.SLIDING_WINDOW]
-    assert list(scopes(plain)) == []  # scopes have holders with names
+    assert {(scope.config.holders, scope.kind) for scope in scopes(plain)} == {
+        (HolderMode.CALLER, GroupKind.SLIDING_WINDOW)
+    }
+
+
+def test_tiny_pools_with_anonymous_references_are_visited_too() -> None:
+    anonymous = Changed(
+        holders=(HolderMode.CALLER,),
+        residency=(Residency.LOGICAL,),
+        group_kinds=(GroupKind.FULL_ATTENTION,),
+        commit=(CommitMode.IMMEDIATE,),
+    )
+    done = exhaustive(subject(anonymous), lambda so_far: None)
+    assert done.divergences == []
+    assert done.operations.total() > 2_667  # so many are enabled or illegal in the states of its pools
+    assert done.met["two blocks had one key"] > 0
+    claims, is_found = anonymous.identify()[1], lambda so_far: bool(so_far.divergences)
+    broken = Subject(with_mutant("touched_block_stays_queued"), claims, is_found)
+    [shown] = exhaustive(broken, lambda so_far: None).divergences
+    assert name_of(shown.operations[-1]) == "touch"
 
 
 # Shrinking

@@ -18,6 +18,7 @@ SCOPES = {
     "blocks": Scope(2, ("a", "aa"), 1),
     "requests": Scope(1, ("a", "aa"), 2),
     "partial": Scope(1, ("a", "aa"), 1, block_size=3),
+    "anonymous": Scope(1, ("a", "aa"), 2, anonymous=True),
     "steps": Scope(1, ("a",), 2, GroupKind.SLIDING_WINDOW, commit=CommitMode.STEPS),
 }
 

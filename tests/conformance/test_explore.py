@@ -261,6 +261,8 @@ def test_remembered_judgements_equal_fresh_ones_in_every_state_of_a_walk(scope: 
         Scope(2, ("a", "aa"), 1, block_size=3),
         Scope(2, ("a", "aa"), 1, block_size=1),
         Scope(2, ("a", "aa"), 2, GroupKind.RECURRENT),
+        Scope(2, ("a", "aa"), 2, anonymous=True),
+        Scope(2, ("a", "aa"), 1, GroupKind.RECURRENT, anonymous=True),
         Scope(1, ("a", "aa"), 1, commit=CommitMode.STEPS),
         Scope(1, ("a",), 2, commit=CommitMode.STEPS, in_flight=2),
         Scope(1, ("a",), 1, GroupKind.RECURRENT, commit=CommitMode.STEPS, in_flight=2),
@@ -434,6 +436,8 @@ def test_steps_are_in_flight_only_where_there_are_steps() -> None:
         Scope(1, ("a",), 1, in_flight=2)
     with pytest.raises(ScopeError, match="in flight is 0"):
         Scope(1, ("a",), 1, commit=CommitMode.STEPS, in_flight=0)
+    with pytest.raises(ScopeError, match="exclude each other"):
+        Scope(1, ("a",), 1, commit=CommitMode.STEPS, anonymous=True)
 
 
 def test_where_there_are_steps_a_copy_is_a_holder() -> None:

@@ -49,6 +49,7 @@ class Canonicalizer:
         orders = product(*(permutations(names) for names in scope.holder_classes))
         self._orders = [{name: i for i, name in enumerate(sum(order, ()))} for order in orders]
         group = scope.config.groups[0]
+        self._anonymous = scope.anonymous
         self._one_slot = max(map(len, scope.keys)) <= group.block_size
         self._numbers: dict[Hashable, int] = {}
         self._known: dict[Hashable, list[int]] = {}
@@ -112,7 +113,8 @@ class Canonicalizer:
             # A free block without keys gets a new identity when it is allocated; where all keys are in one slot, no
             # registration, write or move can meet another identity than the block's own.
             identity = (None, None)
-        if not block.entries and block.writer is None:
+        writable = block.ref_cnt > 0 if self._anonymous else block.writer is not None
+        if not block.entries and not writable:
             # Content serves through keys, through its writer, or through what a reader was served, which is kept here.
             # A block that has neither keys nor a writer gets no key before it is allocated again.
             return identity, None

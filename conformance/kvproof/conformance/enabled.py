@@ -67,15 +67,31 @@ class EnabledOperations:
         """The enabled operations, in a fixed order."""
         seen = [(self._own(block), text) for block, text in zip(world.state.blocks, world.texts(), strict=True)]
         steps = self._steps(world) if self._has_steps else None
-        found = _judge(world, self._elsewhere)
+        found = self._judge(world, self._elsewhere)
         if self._has_steps:
             found += self._stepping(world)
         for blocks, operations in self._on_blocks.items():
             judged, condition = self._judged[blocks], (steps, *(seen[block] for block in blocks))
             if condition not in judged:
-                judged[condition] = _judge(world, operations)
+                judged[condition] = self._judge(world, operations)
             found += judged[condition]
         return found
+
+    def _judge(self, world: World, operations: Iterable[Operation]) -> list[Operation]:
+        situation = world.situation
+        return [
+            operation
+            for operation in operations
+            if not violations(situation, operation)
+            and undefined(world, operation) is None
+            and not self._exceeds_refs(world, operation)
+        ]
+
+    def _exceeds_refs(self, world: World, operation: Operation) -> bool:
+        """Whether a block would get more references than it has in the scope: who has no name can touch for ever."""
+        if not self._scope.anonymous or not isinstance(operation, Touch):
+            return False
+        return world.state.blocks[operation.block].ref_cnt >= self._scope.refs
 
     def _stepping(self, world: World) -> list[Operation]:
         open_steps = world.state.steps.open
@@ -96,15 +112,6 @@ class EnabledOperations:
         return steps.open, steps.depends, tuple(moves), frozenset(copied_now)
 
 
-def _judge(world: World, operations: Iterable[Operation]) -> list[Operation]:
-    situation = world.situation
-    return [
-        operation
-        for operation in operations
-        if not violations(situation, operation) and undefined(world, operation) is None
-    ]
-
-
 def _rollbacks(scope: Scope) -> Iterator[Operation]:
     """Every set of requests can fail together."""
     for size in range(1, len(scope.positions) + 1):
@@ -117,10 +124,12 @@ def _on_block(scope: Scope, block: int) -> Iterator[Operation]:
         for position in positions:
             yield Write(name, block, position, 0)
             yield from _registrations(scope, name, block, position)
-    for name in scope.holders:
-        yield Free(name, (block,))
+    for holder in scope.holders:
+        yield Free(holder, (block,))
         for ref in _names_of_keys(scope):
-            yield Touch(name, block, ref)
+            yield Touch(holder, block, ref)
+    if scope.anonymous:
+        yield Free(None, (block, block))
     if scope.commit is CommitMode.STEPS:
         for name in scope.positions:
             yield Finish(name, (block,))
@@ -142,9 +151,9 @@ def _on_pair(scope: Scope, one: int, other: int) -> Iterator[Operation]:
     """A batch is more than its steps: all or nothing, one order, events of its own."""
     size = scope.config.groups[0].block_size
     yield Move(one, other)
-    for name in scope.holders:
-        yield Free(name, (one, other))
-        yield Copy(name, one, other)
+    for holder in scope.holders:
+        yield Free(holder, (one, other))
+        yield Copy(holder, one, other)
     for name, positions in scope.positions.items():
         if scope.commit is CommitMode.STEPS:
             yield Finish(name, (one, other))

@@ -34,7 +34,7 @@ from kvproof.conformance.operations import (
 from kvproof.conformance.world import World
 from kvproof.reference import Request
 from kvproof.reference.observation import BlockState
-from kvproof.spec.vocabulary import NULL_BLOCK, HolderMode
+from kvproof.spec.vocabulary import GROUP_ID_BYTES, NULL_BLOCK, HolderMode, Key
 
 MAX_REQUESTS = 5
 EXTRAS = (Extra("salt", "x"), Extra("adapter", "y"), Extra("media", "cat", 1, 4), Extra("embedding", "e", 2, 3))
@@ -105,19 +105,20 @@ class Proposer:
 
     def _ref(self) -> KeyRef | None:
         """A key of some request, rather one that is cached."""
-        refs = self._refs()
-        cached = [ref for ref in refs if self._blocks_with(ref)]
-        choice = cached if cached and self.random.random() < 0.8 else refs
+        keys, index = self._keys(), self.world.state.index
+        cached = [ref for ref, key in keys if key in index]
+        choice = cached if cached and self.random.random() < 0.8 else [ref for ref, _ in keys]
         return self.random.choice(choice) if choice else None
 
-    def _refs(self) -> list[KeyRef]:
-        """All keys of all requests."""
+    def _keys(self) -> list[tuple[KeyRef, Key]]:
+        """All keys of all requests, each with its name."""
         h = self.world.config.hash_block_size
+        ends = [number.to_bytes(GROUP_ID_BYTES, "big") for number in range(len(self.world.config.groups))]
         return [
-            KeyRef(name, group, position)
+            (KeyRef(name, group, number * h), digest + end)
             for name, request in self.world.requests.items()
-            for group in range(len(self.world.config.groups))
-            for position in range(h, request.hashed_length + 1, h)
+            for group, end in enumerate(ends)
+            for number, digest in enumerate(request.hashes, 1)
         ]
 
     def _blocks_with(self, ref: KeyRef) -> tuple[int, ...]:
@@ -251,7 +252,7 @@ class Proposer:
         ref = self._ref()
         refs = [ref] if ref else []
         if ref and self.random.random() < 0.5:
-            refs = [each for each in self._refs() if (each.request, each.group) == (ref.request, ref.group)]
+            refs = [each for each, _ in self._keys() if (each.request, each.group) == (ref.request, ref.group)]
         return self.random.choice((Lookup, Lookup, Find))(tuple(refs))
 
     def _question(self) -> Operation | None:

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 
 from kvproof.conformance.operations import AddRequest
 from kvproof.conformance.world import World, replay
-from kvproof.spec.vocabulary import COPY_PREFIX, CommitMode, GroupConfig, GroupKind, PoolConfig, Residency
+from kvproof.spec.vocabulary import COPY_PREFIX, CommitMode, GroupConfig, GroupKind, HolderMode, PoolConfig, Residency
 
 MOST_BLOCKS = 16
 """No scope that large was ever explored to its end."""
@@ -23,7 +23,7 @@ class Scope:
     A key is a token prefix written in letters, and the hash block size is 1, so "a" and "aa" are nested prefixes. Each
     key that is no prefix of another one is the whole text of `refs` requests: so many references can a block have.
     `block_size` None is that of the longest key: then shorter keys are partial. `in_flight` limits how many steps are
-    open at once. `config` follows from the rest.
+    open at once. Where references are `anonymous`, nobody holds them by name. `config` follows from the rest.
     """
 
     blocks: int
@@ -34,6 +34,7 @@ class Scope:
     residency: Residency = Residency.LOGICAL
     commit: CommitMode = CommitMode.IMMEDIATE
     in_flight: int = 1
+    anonymous: bool = False
     config: PoolConfig = field(init=False)
 
     def __post_init__(self) -> None:
@@ -46,6 +47,7 @@ class Scope:
             groups=(GroupConfig(self.kind, block_size, window),),
             residency=self.residency,
             commit=self.commit,
+            holders=HolderMode.CALLER if self.anonymous else HolderMode.NAMED,
         )
         object.__setattr__(self, "config", config)
 
@@ -64,13 +66,15 @@ class Scope:
 
     @property
     def holder_classes(self) -> tuple[tuple[str, ...], ...]:
-        """The names of all holders; where there are steps, a copy is one of them, as only a copy takes a move."""
+        """The names of all requests; where there are steps, a copy is a holder too, as only a copy takes a move."""
         copies = () if self.commit is CommitMode.IMMEDIATE else ((f"{COPY_PREFIX}1",),)
         return (*self.request_classes, *copies)
 
     @property
-    def holders(self) -> tuple[str, ...]:
-        """The names of all holders, requests first."""
+    def holders(self) -> tuple[str | None, ...]:
+        """The names of all holders, requests first; None alone where they have no names."""
+        if self.anonymous:
+            return (None,)
         return (*self.positions, *(name for names in self.holder_classes[len(self.texts) :] for name in names))
 
     @property
@@ -96,15 +100,16 @@ class Scope:
         group = self.config.groups[0]
         return (
             f"{self.blocks} blocks of {group.block_size}, keys {','.join(self.keys)}, refs {self.refs}, "
-            f"{group.kind.value}, {self.residency.value}{self._describe_steps()}"
+            f"{group.kind.value}, {self.residency.value}{self._describe_modes()}"
         )
 
     def start(self) -> World:
         """The world with all requests and nothing else."""
         return replay(self.config, self.arrivals)
 
-    def _describe_steps(self) -> str:
-        return "" if self.commit is CommitMode.IMMEDIATE else f", {self.in_flight} steps in flight"
+    def _describe_modes(self) -> str:
+        steps = "" if self.commit is CommitMode.IMMEDIATE else f", {self.in_flight} steps in flight"
+        return steps + ", anonymous" * self.anonymous
 
     def _check(self) -> None:
         if not 1 <= self.blocks <= MOST_BLOCKS:
@@ -124,3 +129,7 @@ class Scope:
             raise ScopeError(f"in flight is {self.in_flight}; at least 1 step must be open for anything to happen")
         if self.in_flight > 1 and self.commit is CommitMode.IMMEDIATE:
             raise ScopeError(f"in flight is {self.in_flight}; steps are in flight only with commit steps")
+        if self.anonymous and self.commit is CommitMode.STEPS:
+            raise ScopeError(
+                "anonymous references and steps exclude each other: a rollback needs to know who holds what"
+            )

@@ -66,7 +66,7 @@ class StepProposer(Proposer):
 
     def _reserved(self) -> KeyRef | None:
         waiting = {entry.key for block in self.world.state.blocks for entry in block.entries if entry.owner is not None}
-        refs = [ref for ref in self._refs() if self.world.key(ref) in waiting]
+        refs = [ref for ref, key in self._keys() if key in waiting] if waiting else []
         sizes = [group.block_size for group in self.world.config.groups]
         full = [ref for ref in refs if ref.position % sizes[ref.group] == 0]
         choice = full if full and self.random.random() < 0.9 else refs

@@ -32,7 +32,7 @@ from kvproof.conformance.workloads.stage import replay_workloads
 
 IDLE = {
     "vectors": "none of them fits what is claimed",
-    "exhaustive": "it needs holders with names, which are not claimed",
+    "exhaustive": "no pool can be made in the modes that are claimed",
     "random": "the profile asks for none",
     "traces": "they need full attention, which is not claimed",
     "illegal": "level R is not claimed",

@@ -143,10 +143,10 @@ class Lockstep:
         """Send what waits, and compare what comes back."""
         waiting, self._waiting = self._waiting, []
         self._sent = [each.operation for each in waiting]
-        sent = [each for each in waiting if self.model.is_offered(each.operation)]
-        answers = iter(self._answers([each.sent for each in sent]))
-        for each in waiting:
-            self._judge(each, next(answers) if self.model.is_offered(each.operation) else None)
+        offered = [self.model.is_offered(each.operation) for each in waiting]
+        answers = iter(self._answers([each.sent for each, is_sent in zip(waiting, offered, strict=True) if is_sent]))
+        for each, is_sent in zip(waiting, offered, strict=True):
+            self._judge(each, next(answers) if is_sent else None)
             if self.divergence is not None:
                 return
         self._sent = []

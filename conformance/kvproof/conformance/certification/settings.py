@@ -62,17 +62,15 @@ def random_pool(capabilities: Capabilities, random: Random) -> PoolConfig:
 
 def scopes(capabilities: Capabilities) -> Iterator[Scope]:
     """Tiny pools in all claimed modes, to be driven through every state."""
-    for commit, residency, kind in product(
-        commit_modes(capabilities), capabilities.residency, capabilities.group_kinds
-    ):
-        if HolderMode.NAMED not in capabilities.holders:
-            continue
+    modes = product(commit_modes(capabilities), capabilities.holders, capabilities.residency, capabilities.group_kinds)
+    for commit, holders, residency, kind in modes:
+        anonymous = holders is HolderMode.CALLER
         if commit is CommitMode.IMMEDIATE:
-            yield Scope(2, ("a", "aa"), 1, kind, residency=residency)
-            yield Scope(1, ("a", "aa"), 2, kind, residency=residency)
+            yield Scope(2, ("a", "aa"), 1, kind, residency=residency, anonymous=anonymous)
+            yield Scope(1, ("a", "aa"), 2, kind, residency=residency, anonymous=anonymous)
             if "cache_partial_block" in capabilities.operations and kind is not GroupKind.RECURRENT:
-                yield Scope(1, ("a", "aa"), 1, kind, 3, residency)
-        else:
+                yield Scope(1, ("a", "aa"), 1, kind, 3, residency, anonymous=anonymous)
+        elif not anonymous:
             yield Scope(1, ("a", "aa"), 1, kind, residency=residency, commit=commit)
             yield Scope(1, ("a",), 2, kind, residency=residency, commit=commit)
 

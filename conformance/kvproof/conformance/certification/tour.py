@@ -10,7 +10,7 @@ visited whatever its blocks and requests are called.
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Hashable, Iterator, Mapping
+from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 import msgspec
@@ -57,7 +57,7 @@ class Tour:
     def __init__(self, scope: Scope, offered: Callable[[Operation], bool], refused: bool = True) -> None:
         self._scope, self._offered, self._refused = scope, offered, refused
         self._canonical, self._enabled = Canonicalizer(scope), EnabledOperations(scope)
-        self._names = _Renaming(scope.holders)
+        self._names = _Renaming([name for names in scope.holder_classes for name in names])
         self._states: dict[Hashable, State] = {}
         self._path: list[Run] = []
         self._start = self._explore()
@@ -152,7 +152,7 @@ class _Renaming:
     open one on.
     """
 
-    def __init__(self, holders: tuple[str, ...]) -> None:
+    def __init__(self, holders: Sequence[str]) -> None:
         self._holders = holders
         self._known: dict[tuple[bool, Names, Operation], Operation] = {}
 

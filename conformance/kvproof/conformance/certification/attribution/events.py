@@ -28,6 +28,8 @@ def of_events(case: Case, difference: Difference) -> Clauses:
         return ("EVENT-CLEARED-1",)
     if isinstance(case.operation, Move):
         return ("POOL-MOVE-1", "STEP-MOVE-1") if case.has_steps else ("POOL-MOVE-1",)
+    if _is_empty_stored(got):
+        return ("EVENT-STORED-1",)
     told, said = _told(wanted), _told(got)
     if told != said:
         return _of_balance(case, told, said)
@@ -39,6 +41,8 @@ def of_drained(case: Case, expected: object, got: object) -> Clauses:
     wanted, found = (_events(as_events(value)) for value in (expected, got))
     if ClearedEvent() in wanted and found == wanted[wanted.index(ClearedEvent()) :]:
         return ("EVENT-CLEARED-1",)  # what came before it is lost
+    if _is_empty_stored(found):
+        return ("EVENT-STORED-1",)
     if _told(wanted) == _told(found) and Counter(map(repr, wanted)) != Counter(map(repr, found)):
         return _of_form(case, wanted, found)
     return ("EVENT-DRAIN-1",)
@@ -114,6 +118,11 @@ def _of_run(wanted: StoredEvent, got: StoredEvent) -> Clauses:
 
 def _events(value: object) -> tuple[WireEvent, ...]:
     return tuple(value) if isinstance(value, list | tuple) else ()
+
+
+def _is_empty_stored(events: tuple[WireEvent, ...]) -> bool:
+    """Whether a Stored event lists nothing."""
+    return any(isinstance(event, StoredEvent) and not event.hashes for event in events)
 
 
 def _cleared(events: tuple[WireEvent, ...]) -> int:
