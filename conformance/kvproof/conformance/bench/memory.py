@@ -102,13 +102,12 @@ def _make(make: MakeSide, num_blocks: int, algorithm: HashAlgorithm) -> Side:
 
 
 def _fill(side: Side, part: MemoryPart, random: Random) -> None:
-    tables = []
+    """Each request is freed at once: blocks that were never used are taken first, so that all get their keys."""
     for k in _requests_of(part.num_blocks - 1):
         tokens, digests = _prompt(part, k, random)
         [table], _ = side.allocate(1, k)
         _register(side, tokens, digests, table, part.additional)
-        tables.append(table[::-1])
-    side.free(tables)
+        side.free([table[::-1]])
 
 
 def _requests_of(blocks: int) -> Iterator[int]:

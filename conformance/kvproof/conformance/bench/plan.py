@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import msgspec
 
+from kvproof.conformance.terminal import counted
 from kvproof.spec.vocabulary import HashAlgorithm
 
 LARGE = 1_000_000
@@ -67,10 +68,15 @@ def title(part: Part) -> str:
         case SpeedPart():
             return f"operations, {part.num_blocks:,} blocks"
         case MemoryPart():
-            return f"memory, {part.num_blocks:,} blocks, {part.algorithm.value}, {part.additional} additional keys"
+            return f"memory, {keys_of(part.num_blocks, part.algorithm, part.additional)}"
         case CallsPart():
             return f"slowest calls, {part.num_blocks:,} blocks"
     return f"replay of {part.workload}, {part.num_blocks:,} blocks"
+
+
+def keys_of(num_blocks: int, algorithm: HashAlgorithm, additional: int) -> str:
+    """How many blocks a pool has, and which keys."""
+    return f"{num_blocks:,} blocks, {algorithm.value}, {counted(additional, 'additional keys')}"
 
 
 _BATCHES = (Batch(512, 100), Batch(16, 1_000), Batch(1, 4_000))

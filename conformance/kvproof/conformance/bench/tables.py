@@ -8,8 +8,10 @@ from statistics import median
 
 from kvproof.conformance.bench.goals import mean_ratio, ratio, verdicts
 from kvproof.conformance.bench.memory import Memory
+from kvproof.conformance.bench.plan import keys_of
 from kvproof.conformance.bench.results import Report
 from kvproof.conformance.bench.speed import COMPARED, OPERATIONS, TOUCH, Cell
+from kvproof.spec.vocabulary import HashAlgorithm
 
 NOTHING = "-"
 
@@ -96,8 +98,13 @@ def _memory(report: Report) -> Table:
     rows = []
     for (blocks, algorithm, additional), found in _by_kind(report).items():
         own = next((each.own for each in found.values() if each.own is not None), None)
-        name = f"{blocks:,} blocks, {algorithm}, {_keys(additional)}"
-        rows.append([name, *(_bytes(found[s].resident) if s in found else NOTHING for s in sides), _bytes(own)])
+        rows.append(
+            [
+                keys_of(blocks, algorithm, additional),
+                *(_bytes(found[s].resident) if s in found else NOTHING for s in sides),
+                _bytes(own),
+            ]
+        )
     return Table("Memory of the process, every block cached", columns, rows)
 
 
@@ -105,14 +112,10 @@ def _bytes(value: float | None) -> str:
     return NOTHING if value is None else f"{value:.1f}"
 
 
-def _keys(additional: int) -> str:
-    return f"{additional} additional {'key' if additional == 1 else 'keys'}"
-
-
-def _by_kind(report: Report) -> dict[tuple[int, str, int], dict[str, Memory]]:
-    kinds: dict[tuple[int, str, int], dict[str, Memory]] = {}
+def _by_kind(report: Report) -> dict[tuple[int, HashAlgorithm, int], dict[str, Memory]]:
+    kinds: dict[tuple[int, HashAlgorithm, int], dict[str, Memory]] = {}
     for each in report.memory:
-        kinds.setdefault((each.num_blocks, each.algorithm.value, each.additional), {})[each.side] = each
+        kinds.setdefault((each.num_blocks, each.algorithm, each.additional), {})[each.side] = each
     return kinds
 
 
@@ -132,7 +135,7 @@ def _collector(report: Report) -> Table:
         run = each.while_filled
         rows.append(
             (
-                f"{each.side}, {each.num_blocks:,} blocks, {each.algorithm.value}, {_keys(each.additional)}",
+                f"{each.side}, {keys_of(each.num_blocks, each.algorithm, each.additional)}",
                 f"{each.tracked:,}",
                 f"{each.collect_ms:.1f}",
                 f"{each.tracked_with_keys:,}",
@@ -152,8 +155,8 @@ def _slowest(report: Report) -> Table:
         columns += [f"{side}, median", "99.9 %", "slowest"]
     found = {(each.side, each.operation): each for each in report.slowest}
     rows = []
-    for operation in OPERATIONS if found else ():
-        row = [operation]
+    for operation in dict.fromkeys(each.operation for each in report.slowest):
+        row: list[str] = [operation]
         for side in sides:
             each = found[side, operation]
             row += [f"{each.median:.1f}", f"{each.tail:.1f}", f"{each.worst:,.1f}"]
