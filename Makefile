@@ -29,6 +29,7 @@ test: lint docs ## Check everything: style, types, documentation, tests
 	@echo "== pytest"
 	@$(BIN)/python -m pytest -n auto
 
+RESULTS := build/results
 CERTIFICATE := build/certificate
 
 .PHONY: certify
@@ -63,6 +64,13 @@ evidence-vllm: certify-vllm ## The same, and put the reports into the documentat
 	@mkdir -p docs/evidence/vllm
 	@for mode in pool per_copy logical; do cp build/vllm/$$mode/report.html docs/evidence/vllm/$$mode.html; done
 
+# Some minutes, on a machine that does nothing else. Without vLLM's environment (make vllm) its column stays empty.
+.PHONY: bench
+bench: setup ## Measure the backend beside vLLM's block pool, and write docs/evidence/bench.md
+	@mkdir -p $(RESULTS)
+	@$(BIN)/kvproof bench --json $(RESULTS)/bench.json
+	@$(BIN)/python -m kvproof.conformance.bench.page $(RESULTS)/bench.json docs/evidence/bench.md
+
 .PHONY: lint
 lint: setup ## Check style (ruff) and types (mypy)
 	@echo "== ruff"
@@ -90,7 +98,6 @@ evidence: setup ## Regenerate what is made from the sources: evidence of each cl
 	@$(BIN)/python tools/seeds_page.py
 
 # What takes longer than a test may; each writes its page in docs/evidence/.
-RESULTS := build/results
 TARGETS := reference steps machine
 
 .PHONY: nightly

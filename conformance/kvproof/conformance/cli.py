@@ -9,6 +9,7 @@ from typing import Annotated
 
 import typer
 
+from kvproof.conformance.commands.bench import bench
 from kvproof.conformance.commands.certify import certify
 from kvproof.conformance.commands.certify_mutants import certify_mutants
 from kvproof.conformance.commands.explain import explain
@@ -67,3 +68,4 @@ app.command()(verify_certificate)
 app.command("new-adapter")(new_adapter)
 app.command()(replay)
 app.command()(shrink)
+app.command()(bench)

@@ -97,7 +97,7 @@ class Engine:
 
     def _serve(self, arrival: Arrival) -> Iterator[Operation]:
         block = self._workload.block
-        tokens, needed = _tokens(arrival, block), -(-arrival.input_tokens // block)
+        tokens, needed = tokens_of(arrival, block), -(-arrival.input_tokens // block)
         if needed > self.world.config.num_blocks - 1:
             self.counts.left_out += 1
             return
@@ -179,7 +179,7 @@ class Engine:
             self._step = 0
 
 
-def _tokens(arrival: Arrival, block: int) -> tuple[int, ...]:
+def tokens_of(arrival: Arrival, block: int) -> tuple[int, ...]:
     """The tokens of a prompt: two for each full block, one for what is left, which is never looked up."""
     full, rest = divmod(arrival.input_tokens, block)
     ids = arrival.blocks

@@ -21,6 +21,11 @@ CHECKOUT = Path(__file__).resolve().parents[5]
 MODES = {"per_copy": "Adapter", "pool": "PoolAlone", "logical": "Logical", "xxhash": "Xxhash", "refusals": "Refusals"}
 """What the pool is judged by, see the classes of `adapter`."""
 
+NOT_THERE = (
+    "vLLM's environment is not there; `make vllm` in a checkout of kvproof builds it, "
+    f"or set {VARIABLE} to the Python of an environment that has vLLM"
+)
+
 USAGE = 2
 
 
@@ -31,13 +36,10 @@ def main(arguments: list[str]) -> str:
         return f"usage: python -m kvproof.conformance.engines.vllm [{'|'.join(MODES)}]"
     python = environment()
     if python is None:
-        return (
-            "vLLM's environment is not there; `make vllm` in a checkout of kvproof builds it, "
-            f"or set {VARIABLE} to the Python of an environment that has vLLM"
-        )
+        return NOT_THERE
     target = f"kvproof.conformance.engines.vllm.adapter:{MODES[mode]}"
     try:
-        os.execve(python, [str(python), "-m", "kvproof.conformance.backends.serve", target], _variables())
+        os.execve(python, [str(python), "-m", "kvproof.conformance.backends.serve", target], variables())
     except OSError as error:
         return f"{python} cannot be run: {error.strerror}; set {VARIABLE} to the Python of vLLM's environment"
 
@@ -50,7 +52,7 @@ def environment() -> Path | None:
     return built if built.exists() else None
 
 
-def _variables() -> dict[str, str]:
+def variables() -> dict[str, str]:
     """The environment variables: where this kvproof is, and a fixed order of Python's sets.
 
     vLLM keeps keys in sets, so that without it a run could not be repeated; its seed of hashes is this number, too.
