@@ -120,9 +120,9 @@ class Retention(Enum):
 class HybridConfig:
     """How requests run over all groups of a model (GROUP-*).
 
-    `drop` names the attention groups with a speculative drop, ascending; `lookahead` is how many tokens before the end of
-    a prompt its last state is kept; `interval`, in tokens, goes with `Retention.INTERVAL`. With `checkpoints` the state
-    at a junction inside a block is kept.
+    `drop` names the attention groups with a speculative drop, ascending; `lookahead` is how many tokens before the end
+    of a prompt its last state is kept; `interval`, in tokens, goes with `Retention.INTERVAL`. With `checkpoints` the
+    state at a junction inside a block is kept.
     """
 
     fine_grained: bool = True

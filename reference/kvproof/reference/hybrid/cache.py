@@ -192,9 +192,7 @@ class HybridCache:
         running = self.running.get(request.request_id)
         if running is not None and num_tokens < running.computed:
             if running.unsettled:
-                raise NotCommitted(
-                    f"{request.request_id!r} has chunks that are not committed; commit or roll back first"
-                )
+                raise NotCommitted(f"{request.request_id!r} has a chunk that is not committed; commit it or roll back")
             self._cut(request.request_id, running, num_tokens)
         request.truncate(num_tokens)
 
@@ -207,7 +205,7 @@ class HybridCache:
     # What an operation takes
 
     def _uses(self, chain: Chain, hit: int) -> tuple[list[Use], list[Use]]:
-        """The blocks that a request shares, and those that it copies from, groups and slots ascending (ADMIT-SHARE-1)."""
+        """What a request shares, and what it copies from, groups and slots ascending (ADMIT-SHARE-1, ADMIT-COPY-1)."""
         shared, copied = [], []
         for group, config in enumerate(self.pool.config.groups if hit else ()):
             for slot in range(first_needed_slot(config, hit), hit // config.block_size):

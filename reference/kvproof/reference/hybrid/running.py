@@ -65,7 +65,7 @@ class Running:
         return [block for table in self.tables for block in reversed(table) if block != NULL_BLOCK]
 
     def beyond(self, n: int) -> dict[int, list[int]]:
-        """For each group the slots with a block that begin at n tokens or past it, the last one first (BACK-SLOTS-1)."""
+        """Each group's slots with a block that begin at n tokens or past it, the last one first (BACK-SLOTS-1)."""
         return {
             group: [slot for slot in reversed(range(self._slots(group, n), len(table))) if table[slot] != NULL_BLOCK]
             for group, table in enumerate(self.tables)
