@@ -74,6 +74,7 @@ class HybridCache:
         self.hybrid: HybridConfig = pool.config.hybrid
         self.grid = Grid.of(pool.config)
         self.running: dict[Holder, Running] = {}
+        self._moved: dict[int, list[int]] = {}
         self._busy = threading.Lock()
 
     @exclusive
@@ -147,6 +148,7 @@ class HybridCache:
         for group in moved:
             [dst] = self.pool.allocate(1, f"{COPY_PREFIX}{group}:{name}")
             self.pool.move(running.state_block(group), dst)
+            self._moved.setdefault(self.pool.current_step, []).append(dst)
         sources = [running.state_block(group) for group in copied]
         for (group, slot), block in zip(slots, self.pool.allocate(len(slots), name), strict=True):
             running.take(group, slot, block)
@@ -177,9 +179,21 @@ class HybridCache:
     @exclusive
     def commit(self, step: int) -> None:
         """Commit a step of the pool; the chunks of the step are settled."""
-        self.pool.commit(step)
-        for running in self.running.values():
-            running.settled = running.unsettled.pop(step, running.settled)
+        self._commit(step)
+
+    @exclusive
+    def fail(self, step: int) -> list[Holder]:
+        """The oldest open step failed: take it back, and close it (SCHED-FAIL-1). Raises OutOfOrder.
+
+        Returns the requests that were rolled back.
+        """
+        if step != self.pool.last_committed_step + 1 or step > self.pool.current_step:
+            raise OutOfOrder(f"step {shown(step)} cannot fail; the oldest open step comes first")
+        affected = self.pool.rollback([name for name, running in self.running.items() if step in running.unsettled])
+        self._go_back(affected)
+        self.pool.evict(self._moved.get(step, []))
+        self._commit(step)
+        return affected
 
     @exclusive
     def truncate(self, request: Request, num_tokens: int) -> None:
@@ -200,6 +214,7 @@ class HybridCache:
         """An independent copy over a copy of the pool."""
         twin = HybridCache(pool)
         twin.running = {name: running.clone() for name, running in self.running.items()}
+        twin._moved = {step: list(blocks) for step, blocks in self._moved.items()}
         return twin
 
     # What an operation takes
@@ -306,6 +321,12 @@ class HybridCache:
         tokens, prompt = request.num_tokens, request.num_prompt_tokens
         if keeps(self.hybrid, self.grid, size, end, tokens, prompt, running.junction):
             self.pool.cache_partial_block(request, block, end, group)
+
+    def _commit(self, step: int) -> None:
+        self.pool.commit(step)
+        self._moved.pop(step, None)
+        for running in self.running.values():
+            running.settled = running.unsettled.pop(step, running.settled)
 
     def _go_back(self, affected: Iterable[Holder]) -> None:
         """Requests whose chunks were taken back are where they are settled, or run no more (BACK-ROLLBACK-1)."""

@@ -76,6 +76,7 @@ class Running:
         self.tables = [table[: self._slots(group, n)] for group, table in enumerate(self.tables)]
         self.computed = self.settled = n
         self.unsettled.clear()
+        self.scheduled = 0
 
     def can_go_back_to(self, n: int) -> bool:
         """Whether all groups are attention groups that have the rows they need at n > 0 (BACK-*)."""
