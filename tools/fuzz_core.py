@@ -104,10 +104,7 @@ class Pair:
     def _draw_request(self, name: str) -> tuple[reference.Request, gpu_backend.Request]:
         tokens = [self.random.randrange(2) for _ in range(self.random.randint(0, LONGEST))]
         extras = [ExtraKey(ExtraKeySource.SALT, b"s", 5)] * (self.random.random() < 0.2)
-        groups = len(self.config.groups)
-        return reference.Request(name, tokens, self.theirs.hasher, extras, groups), self.ours.request(
-            name, tokens, extras
-        )
+        return reference.Request(name, tokens, self.theirs.hasher, extras), self.ours.request(name, tokens, extras)
 
     def _calls(self) -> dict[str, tuple[int, Callable[[], tuple[object, ...] | None]]]:
         """Every call with its weight and what draws its arguments, None where there is nothing to call it with."""

@@ -66,7 +66,7 @@ class Rig:
         self.requests: list[Request] = []
 
     def request(self, name: str, tokens: Sequence[int] = TEN, extra_keys: Sequence[ExtraKey] = ()) -> Request:
-        made = Request(name, list(tokens), self.pool.hasher, extra_keys, len(self.config.groups))
+        made = Request(name, list(tokens), self.pool.hasher, extra_keys)
         self.requests.append(made)
         return made
 

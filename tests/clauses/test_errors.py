@@ -307,14 +307,12 @@ BAD_REQUESTS: dict[tuple[str, str], Bad] = {
     ("Request", "tokens"): NO_TOKENS,
     ("Request", "hasher"): [(value, InvalidArgument) for value in (None, HashAlgorithm.SHA256, "sha256", hash)],
     ("Request", "extra_keys"): NO_EXTRA_KEYS,
-    ("Request", "num_groups"): [*NO_INT, (0, OutOfRange), (-1, OutOfRange), (2**70, OutOfRange)],
 }
 GOOD_REQUEST: dict[str, Any] = {
     "request_id": "r1",
     "tokens": [1, 2],
     "hasher": PrefixHasher(HashAlgorithm.SHA256, 2),
     "extra_keys": [GOOD_EXTRA],
-    "num_groups": 1,
 }
 
 
@@ -368,7 +366,7 @@ def test_a_bad_group_is_refused_beyond_the_hashed_tokens_too(group: Any) -> None
 @pytest.mark.clause("ERR-TYPE-1")
 def test_every_public_call_of_a_request_is_in_the_table() -> None:
     public = {name for name in dir(Request) if not name.startswith("_") and callable(getattr(Request, name))}
-    data = {"block_tables", "extra_keys", "hasher", "hashes", "request_id", "tokens"}
+    data = {"extra_keys", "hasher", "hashes", "num_prompt_tokens", "request_id", "tokens"}
     assert set(GOOD_REQUEST_CALLS) == {name for name in public if name not in data}
     assert set(BAD_REQUEST_CALLS) == {(m, name) for m, good in GOOD_REQUEST_CALLS.items() for name in good}
 

@@ -222,7 +222,7 @@ class Rig:
 
     def __init__(self) -> None:
         self.pool = BlockPool(POOL, Ghost())
-        self.r1 = Request("r1", [1, 2, 3, 4, 5, 6, 7, 8], self.pool.hasher, num_groups=2)
+        self.r1 = Request("r1", [1, 2, 3, 4, 5, 6, 7, 8], self.pool.hasher)
         self.tape = Tape(POOL, self.pool.hasher, self.pool, asks_hashes=False)
         self.tape.arrive(self.r1)
 

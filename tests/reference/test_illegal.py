@@ -112,12 +112,12 @@ POOL_CALLS = {
     "finish": (2, 2),
 }
 WITHOUT_ARGUMENTS = {"reset", "take_events", "observe", "clone", "begin_step"}
-ATTRIBUTES = {"config", "ghost", "hasher", "num_free", "last_committed_step"}
+ATTRIBUTES = {"config", "ghost", "hasher", "num_free", "current_step", "last_committed_step"}
 REQUEST_CALLS = {"append": (1, 1), "truncate": (1, 1), "view": (1, 1), "hash_at": (1, 1), "key_at": (2, 2)}
-REQUEST_ATTRIBUTES = {"block_tables", "extra_keys", "hasher", "hashes", "request_id", "tokens"}
+REQUEST_ATTRIBUTES = {"extra_keys", "hasher", "hashes", "num_prompt_tokens", "request_id", "tokens"}
 REQUEST_NUMBERS = {"hashed_length", "num_tokens"}
 
-OTHER_CONTRACT = Request("r1", (1, 2, 3, 4), PrefixHasher(HashAlgorithm.SHA256, 2, b"another seed"), (), 2)
+OTHER_CONTRACT = Request("r1", (1, 2, 3, 4), PrefixHasher(HashAlgorithm.SHA256, 2, b"another seed"), ())
 KEYS = [key for world in WORLDS.values() for key in world.state.index]
 
 VALUES: st.SearchStrategy[Any] = st.one_of(

@@ -276,9 +276,7 @@ class World:
             case AddRequest(request=name, tokens=tokens, extra_keys=extras):
                 if isinstance(name, str) and name in self.requests:
                     raise InvalidArgument(f"there is a request {name!r} already")
-                self.requests[name] = Request(
-                    name, tokens, self.pool.hasher, _extra_keys(extras), len(self.config.groups)
-                )
+                self.requests[name] = Request(name, tokens, self.pool.hasher, _extra_keys(extras))
             case Append(request=name, tokens=tokens):
                 self._request(name).append(tokens)
             case Truncate(request=name, num_tokens=num_tokens):
@@ -306,7 +304,7 @@ def _clone_request(request: Request) -> Request:
     twin = Request.__new__(Request)
     twin.request_id, twin.hasher, twin.extra_keys = request.request_id, request.hasher, request.extra_keys
     twin.tokens, twin.hashes = list(request.tokens), list(request.hashes)
-    twin.block_tables = [list(table) for table in request.block_tables]
+    twin.num_prompt_tokens = request.num_prompt_tokens
     return twin
 
 

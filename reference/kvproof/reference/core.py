@@ -110,6 +110,11 @@ class PoolCore:
         """The number of the last committed step, 0 before the first."""
         return self._steps.committed
 
+    @property
+    def current_step(self) -> int:
+        """The number of the step that was begun last; it is open if it is not the last committed one."""
+        return self._steps.current
+
     @operation
     def clone(self) -> Self:
         """An independent copy of the pool and its ghost, for exploring what could happen next."""

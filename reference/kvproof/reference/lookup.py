@@ -57,6 +57,28 @@ class Lookup(PoolCore):
         return None
 
     @operation
+    def ref_cnt(self, block_id: int) -> int:
+        """How many references the block has."""
+        return self._block(block_id).ref_cnt
+
+    @operation
+    def writer(self, block_id: int) -> Holder | None:
+        """Who writes the block: who allocated it last."""
+        return self._block(block_id).writer
+
+    @operation
+    def covered(self, block_id: int) -> int:
+        """The furthest position that a key of the block has or a reader of it was served, 0 if there is none."""
+        block = self._block(block_id)
+        keys = [self._index.position_of(key) for key in self._index.keys_of(block_id)]
+        return max([*keys, *self._served(block)], default=0)
+
+    @operation
+    def is_read(self, block_id: int) -> bool:
+        """Whether somebody reads what the block's writer left there."""
+        return bool(self._served(self._block(block_id)))
+
+    @operation
     def observe(self) -> PoolState:
         """The whole state as a value, for comparison (OBSERVE-1)."""
         return PoolState(
@@ -94,6 +116,9 @@ class Lookup(PoolCore):
             return self._index.contains(key, block_id)
         longest = max(self._index.keys_of(block_id), key=self._index.position_of)
         return not self._index.is_reserved(longest, block_id)
+
+    def _served(self, block: KVCacheBlock) -> list[int]:
+        return [served.position for served in block.holders.values() if served is not None]
 
     def _is_full_key(self, key: Key, block: KVCacheBlock) -> bool:
         assert block.group is not None, "a block with a key has a group"

@@ -1,4 +1,4 @@
-"""A request: its tokens, its prefix hashes in every block-size view, its block tables (clauses REQ-*)."""
+"""A request: its tokens, its prefix hashes in every block-size view (clauses REQ-*, BACK-PROMPT-1)."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ class Request:
     only by the methods.
     """
 
-    __slots__ = ("block_tables", "extra_keys", "hasher", "hashes", "request_id", "tokens")
+    __slots__ = ("extra_keys", "hasher", "hashes", "num_prompt_tokens", "request_id", "tokens")
 
     def __init__(
         self,
@@ -37,7 +37,6 @@ class Request:
         tokens: Sequence[int],
         hasher: PrefixHasher,
         extra_keys: Sequence[ExtraKey] = (),
-        num_groups: int = 1,
     ) -> None:
         self.request_id = check_name("request_id", request_id)
         if not isinstance(hasher, PrefixHasher):
@@ -46,7 +45,7 @@ class Request:
         self.extra_keys = check_extra_keys(extra_keys)
         self.tokens = check_tokens(tokens)
         self.hashes: list[bytes] = []
-        self.block_tables: list[list[int]] = [[] for _ in range(check_int("num_groups", num_groups, 1, MAX_GROUPS))]
+        self.num_prompt_tokens = len(self.tokens)
         self._extend_hashes()
 
     @property
@@ -65,9 +64,10 @@ class Request:
         self._extend_hashes()
 
     def truncate(self, num_tokens: int) -> None:
-        """Keep the first `num_tokens` tokens; hashes past them go (REQ-TRUNCATE-1)."""
+        """Keep the first `num_tokens` tokens; hashes past them go (REQ-TRUNCATE-1, BACK-PROMPT-1)."""
         kept = check_int("num_tokens", num_tokens, 0, self.num_tokens)
         self.tokens = self.tokens[:kept]
+        self.num_prompt_tokens = min(self.num_prompt_tokens, kept)
         self.hashes = self.hashes[: kept // self.hasher.hash_block_size]
 
     def hash_at(self, position: int) -> bytes | None:

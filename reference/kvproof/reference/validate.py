@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Sequence
 from typing import cast
 
@@ -15,8 +16,10 @@ from kvproof.spec.vocabulary import (
     GroupKind,
     HashAlgorithm,
     HolderMode,
+    HybridConfig,
     PoolConfig,
     Residency,
+    Retention,
 )
 
 MAX_BLOCKS = 2**31 - 1
@@ -143,7 +146,42 @@ def check_config(config: object) -> PoolConfig:
         raise InvalidArgument("with commit=steps holders must be named: who reserved a key decides who takes it back")
     if config.hash_seed is not None and type(config.hash_seed) is not bytes:
         raise InvalidArgument(f"hash_seed must be bytes or None, not {shown(config.hash_seed)}")
+    if config.hybrid is not None:
+        _check_hybrid(config.hybrid, config)
     return config
+
+
+def _check_hybrid(hybrid: object, config: PoolConfig) -> None:
+    """The settings fit the groups (GROUP-CONFIG-1)."""
+    if not isinstance(hybrid, HybridConfig):
+        raise InvalidArgument(f"hybrid must be a HybridConfig or None, not {shown(hybrid)}")
+    if config.commit is not CommitMode.STEPS:
+        raise InvalidArgument("hybrid settings need commit=steps: a key is published when its chunk is computed")
+    check_bool("fine_grained", hybrid.fine_grained)
+    if check_bool("checkpoints", hybrid.checkpoints) and not hybrid.fine_grained:
+        raise InvalidArgument("checkpoints inside a block need fine_grained hits, or nobody could use them")
+    check_int("lookahead", hybrid.lookahead, 0, MAX_POSITION)
+    _check_drop(hybrid.drop, config.groups)
+    if not isinstance(hybrid.retention, Retention):
+        raise InvalidArgument(f"retention must be one of {_names(Retention)}, not {shown(hybrid.retention)}")
+    if hybrid.retention is Retention.INTERVAL:
+        check_int("interval", check_position("interval", hybrid.interval, config.hash_block_size), 1, MAX_POSITION)
+    elif hybrid.interval is not None:
+        raise InvalidArgument(f"only {Retention.INTERVAL} has an interval, not {hybrid.retention}")
+    common = math.lcm(*[group.block_size for group in config.groups])
+    if common > MAX_POSITION:
+        raise OutOfRange(f"the block sizes have {common} as least common multiple; allowed is at most {MAX_POSITION}")
+
+
+def _check_drop(drop: object, groups: Sequence[GroupConfig]) -> None:
+    if not isinstance(drop, tuple):
+        raise InvalidArgument(f"drop must be a tuple of groups, not {shown(drop)}")
+    chosen = [check_int("a group with a drop", group, 0, len(groups) - 1) for group in drop]
+    if chosen != sorted(set(chosen)):
+        raise InvalidArgument(f"drop must name each group once, ascending, not {shown(drop)}")
+    for group in chosen:
+        if groups[group].kind is GroupKind.RECURRENT:
+            raise InvalidArgument(f"group {group} is recurrent; only attention groups drop")
 
 
 def _check_group(group: object, hash_block_size: int) -> None:

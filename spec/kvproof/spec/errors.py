@@ -72,5 +72,13 @@ class NotCommitted(PoolError):
     """The block has entries whose step is not committed yet, or is an end of a copy of such a step."""
 
 
+class AlreadyAdmitted(PoolError):
+    """The request runs already; release it before it is admitted again."""
+
+
+class NotAdmitted(PoolError):
+    """The request does not run; admit it first."""
+
+
 class ConcurrentUse(PoolError):
     """A second thread entered a pool that is inside an operation; a pool has a single owner."""

@@ -103,12 +103,42 @@ class GroupConfig:
     window: int | None = None
 
 
+class Retention(Enum):
+    """At which chunk ends a recurrent group keeps its state under a key (RETAIN-*); a policy."""
+
+    LAST = "last"
+    """At the last block end and the last hash end of the prompt."""
+    JUNCTION = "junction"
+    """There, and where the prompt leaves a prefix that it shares."""
+    BOUNDARIES = "boundaries"
+    """There, and at every block end."""
+    INTERVAL = "interval"
+    """There and at the junction, and at every block end that is a multiple of `interval` tokens."""
+
+
+@dataclass(frozen=True, slots=True)
+class HybridConfig:
+    """How requests run over all groups of a model (GROUP-*).
+
+    `drop` names the attention groups with a speculative drop, ascending; `lookahead` is how many tokens before the end
+    of a prompt its last state is kept; `interval`, in tokens, goes with `Retention.INTERVAL`. With `checkpoints` the
+    state at a junction inside a block is kept.
+    """
+
+    fine_grained: bool = True
+    drop: tuple[int, ...] = ()
+    lookahead: int = 0
+    retention: Retention = Retention.JUNCTION
+    interval: int | None = None
+    checkpoints: bool = False
+
+
 @dataclass(frozen=True, slots=True)
 class PoolConfig:
     """Everything that is fixed when a pool is made.
 
     `num_blocks` counts the null block; `hash_block_size` is h, in tokens; every group's block size is a multiple of it.
-    `hash_seed` None means the algorithm's default (HASH-SEED-1).
+    `hash_seed` None means the algorithm's default (HASH-SEED-1). With `hybrid` requests can be run over all groups.
     """
 
     num_blocks: int
@@ -119,3 +149,4 @@ class PoolConfig:
     residency: Residency = Residency.LOGICAL
     holders: HolderMode = HolderMode.NAMED
     commit: CommitMode = CommitMode.IMMEDIATE
+    hybrid: HybridConfig | None = None

@@ -311,13 +311,11 @@ def _recording_request(recorder: Recorder) -> type[Request]:
             tokens: Sequence[int],
             hasher: PrefixHasher,
             extra_keys: Sequence[ExtraKey] = (),
-            num_groups: int = 1,
         ) -> None:
             try:
-                super().__init__(request_id, tokens, hasher, extra_keys, num_groups)
+                super().__init__(request_id, tokens, hasher, extra_keys)
             except PoolError as refusal:
-                if type(num_groups) is int and num_groups > 0:
-                    recorder.request_refused(refusal, request_id, tokens, hasher, extra_keys)
+                recorder.request_refused(refusal, request_id, tokens, hasher, extra_keys)
                 raise
             recorder.request_made(self)
 
