@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from importlib.metadata import version
 
-from kvproof.conformance.backends.interface import EVERY_POOL, AdapterError, Capabilities, Identity, Level
+from kvproof.conformance.backends.interface import EVERY_POOL, RUN_REQUESTS, AdapterError, Capabilities, Identity, Level
 from kvproof.conformance.backends.wire import (
     PARTS,
     Answer,
@@ -74,8 +74,8 @@ IDENTITY = Identity("kvproof-gpu-backend", version("kvproof"), "C++", files=("kv
 
 CAPABILITIES = Capabilities(
     levels=(Level.POOL, Level.EVENTS, Level.ORDER, Level.STEPS, Level.ROBUSTNESS),
-    operations=tuple(name for name in names_of_operations() if name not in {*EVERY_POOL, "read"}),
-    observes=PARTS,
+    operations=tuple(name for name in names_of_operations() if name not in {*EVERY_POOL, *RUN_REQUESTS, "read"}),
+    observes=tuple(part for part in PARTS if part != "running"),
     commit=tuple(CommitMode),
     residency=tuple(Residency),
     holders=tuple(HolderMode),

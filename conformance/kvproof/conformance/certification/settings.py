@@ -9,7 +9,7 @@ from random import Random
 
 from kvproof.conformance.backends.interface import Capabilities, Level
 from kvproof.conformance.scope import Scope
-from kvproof.conformance.walk import random_config
+from kvproof.conformance.walk import random_config, random_hybrid_config
 from kvproof.spec.vocabulary import CommitMode, GroupConfig, GroupKind, HashAlgorithm, HolderMode, PoolConfig
 
 
@@ -60,6 +60,17 @@ def random_pool(capabilities: Capabilities, random: Random) -> PoolConfig:
     )
 
 
+def random_hybrid_pool(capabilities: Capabilities, random: Random) -> PoolConfig:
+    """A small pool over which requests run, of kinds that the backend claims."""
+    drawn = random_hybrid_config(random, capabilities.group_kinds, capabilities.most_groups)
+    return replace(
+        drawn,
+        hash_algorithm=algorithm_of(capabilities),
+        hash_seed=b"",
+        residency=random.choice(capabilities.residency),
+    )
+
+
 def scopes(capabilities: Capabilities) -> Iterator[Scope]:
     """Tiny pools in all claimed modes, to be driven through every state."""
     for commit, residency, kind in product(
@@ -85,4 +96,5 @@ def is_claimed(config: PoolConfig, capabilities: Capabilities) -> bool:
         and config.residency in capabilities.residency
         and config.holders in capabilities.holders
         and config.commit in commit_modes(capabilities)
+        and (config.hybrid is None or Level.HYBRID in capabilities.levels)
     )

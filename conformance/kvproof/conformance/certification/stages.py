@@ -16,13 +16,13 @@ from random import Random
 from kvproof.conformance.backends.interface import Backend, Capabilities, Level
 from kvproof.conformance.canonical import Canonicalizer
 from kvproof.conformance.certification.lockstep import Divergence, Lockstep
-from kvproof.conformance.certification.settings import random_pool, scopes
+from kvproof.conformance.certification.settings import random_hybrid_pool, random_pool, scopes
 from kvproof.conformance.certification.spoil import spoiled
 from kvproof.conformance.enabled import EnabledOperations
+from kvproof.conformance.hybrid_proposals import proposer_for
 from kvproof.conformance.operations import AddRequest, Append, Hashes, Operation, Truncate, name_of
 from kvproof.conformance.preconditions import violations
 from kvproof.conformance.scope import Scope
-from kvproof.conformance.step_proposals import proposer_for
 from kvproof.spec.vocabulary import PoolConfig
 
 
@@ -69,6 +69,9 @@ def is_enough(done: Outcome) -> bool:
 UNWATCHED = 4
 """Of so many walks one is compared by answers alone."""
 
+HYBRID_SHARE = 6
+"""With level H there is a walk more, in a pool over which requests run, for so many others."""
+
 ATTEMPTS = 4
 """Spoiled operations for each one that is as it was drawn."""
 
@@ -95,10 +98,8 @@ def random_walks(subject: Subject, seed: int, walks: int, operations: int, tell:
     In every fourth walk only answers are compared, so that events wait until they are taken.
     """
     done = Outcome("random")
-    for number in range(seed, seed + walks):
-        random = Random(number)
-        watch = number % UNWATCHED != 0
-        lockstep = subject.beside_the_reference(random_pool(subject.capabilities, random), watch)
+    for number, random, config in _pools(subject.capabilities, seed, walks):
+        lockstep = subject.beside_the_reference(config, watch=number % UNWATCHED != 0)
         _run(lockstep, islice(_draws(lockstep, random), operations), done)
         tell(done)
         if subject.is_enough(done):
@@ -107,12 +108,23 @@ def random_walks(subject: Subject, seed: int, walks: int, operations: int, tell:
     return done
 
 
+def _pools(capabilities: Capabilities, seed: int, walks: int) -> Iterator[tuple[int, Random, PoolConfig]]:
+    """A pool for each walk; with level H there are more walks, in pools over which requests run."""
+    for number in range(seed, seed + walks):
+        random = Random(number)
+        yield number, random, random_pool(capabilities, random)
+    if Level.HYBRID in capabilities.levels:
+        for number in range(seed, seed + walks // HYBRID_SHARE):
+            random = Random(f"hybrid {number}")
+            yield number, random, random_hybrid_pool(capabilities, random)
+
+
 def near_misses(subject: Subject, seed: int, walks: int, operations: int, tell: Tell) -> Outcome:
     """Random walks in which most operations must be refused: they are legal but for one field."""
     done = Outcome("illegal")
-    for number in range(seed, seed + walks * (Level.ROBUSTNESS in subject.capabilities.levels)):
-        random = Random(number)
-        lockstep = subject.beside_the_reference(random_pool(subject.capabilities, random))
+    refuses = Level.ROBUSTNESS in subject.capabilities.levels
+    for _, random, config in _pools(subject.capabilities, seed, walks * refuses):
+        lockstep = subject.beside_the_reference(config)
         _run(lockstep, islice(_spoiled(lockstep, random), operations), done)
         tell(done)
         if subject.is_enough(done):

@@ -17,7 +17,7 @@ from typing import TypeVar
 
 import msgspec
 
-from kvproof.conformance.backends.wire import Observation, Wire, WireEvent
+from kvproof.conformance.backends.wire import Observation, Wire, WireEvent, without_hybrid
 from kvproof.conformance.operations import Operation, UnknownOperation, operation_of
 from kvproof.spec.vocabulary import PoolConfig
 
@@ -77,7 +77,7 @@ def trace_of(config: PoolConfig, operations: Iterable[Operation]) -> Trace:
 
 def write(trace: Trace) -> str:
     """The lines of a trace."""
-    lines = [msgspec.json.encode(trace.header)]
+    lines = [msgspec.json.encode(without_hybrid(trace.header))]
     for step in trace.steps:
         fields = msgspec.to_builtins(step.operation)
         expect = msgspec.to_builtins(step.expect)
