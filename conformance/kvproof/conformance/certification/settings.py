@@ -8,6 +8,7 @@ from itertools import product
 from random import Random
 
 from kvproof.conformance.backends.interface import Capabilities, Level
+from kvproof.conformance.hybrid_scope import HybridScope
 from kvproof.conformance.scope import Scope
 from kvproof.conformance.walk import random_config, random_hybrid_config
 from kvproof.spec.vocabulary import CommitMode, GroupConfig, GroupKind, HashAlgorithm, HolderMode, PoolConfig
@@ -86,6 +87,20 @@ def scopes(capabilities: Capabilities) -> Iterator[Scope]:
         else:
             yield Scope(1, ("a", "aa"), 1, kind, residency=residency, commit=commit)
             yield Scope(1, ("a",), 2, kind, residency=residency, commit=commit)
+
+
+def hybrid_scopes(capabilities: Capabilities) -> Iterator[HybridScope]:
+    """Tiny pools over which requests run, of kinds that are claimed."""
+    attention = GroupConfig(GroupKind.FULL_ATTENTION, 1)
+    window = GroupConfig(GroupKind.SLIDING_WINDOW, 1, 1)
+    state = GroupConfig(GroupKind.RECURRENT, 1)
+    for scope in (
+        HybridScope(3, (attention, window, state), ("aa",)),
+        HybridScope(2, (GroupConfig(GroupKind.FULL_ATTENTION, 2), GroupConfig(GroupKind.RECURRENT, 2)), ("aa",)),
+        HybridScope(2, (GroupConfig(GroupKind.FULL_ATTENTION, 2),), ("aa",), truncates=True),
+    ):
+        if Level.HYBRID in capabilities.levels and is_claimed(scope.config, capabilities):
+            yield scope
 
 
 def is_claimed(config: PoolConfig, capabilities: Capabilities) -> bool:

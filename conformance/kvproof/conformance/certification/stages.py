@@ -14,12 +14,12 @@ from itertools import islice
 from random import Random
 
 from kvproof.conformance.backends.interface import Backend, Capabilities, Level
-from kvproof.conformance.canonical import Canonicalizer
 from kvproof.conformance.certification.lockstep import Divergence, Lockstep
-from kvproof.conformance.certification.settings import random_hybrid_pool, random_pool, scopes
+from kvproof.conformance.certification.settings import hybrid_scopes, random_hybrid_pool, random_pool, scopes
 from kvproof.conformance.certification.spoil import spoiled
-from kvproof.conformance.enabled import EnabledOperations
+from kvproof.conformance.explore import ways_of
 from kvproof.conformance.hybrid_proposals import proposer_for
+from kvproof.conformance.hybrid_scope import HybridScope
 from kvproof.conformance.operations import AddRequest, Append, Hashes, Operation, Truncate, name_of
 from kvproof.conformance.preconditions import violations
 from kvproof.conformance.scope import Scope
@@ -92,13 +92,15 @@ class Subject:
         return Lockstep(self.backend, self.capabilities, config, watch)
 
 
-def random_walks(subject: Subject, seed: int, walks: int, operations: int, tell: Tell) -> Outcome:
-    """Random operations in random pools; some are illegal, as it happens.
+def random_walks(
+    subject: Subject, seed: int, walks: int, operations: int, tell: Tell, hybrid: int | None = None
+) -> Outcome:
+    """Random operations in random pools; some are illegal, as it happens. With level H `hybrid` walks more.
 
     In every fourth walk only answers are compared, so that events wait until they are taken.
     """
     done = Outcome("random")
-    for number, random, config in _pools(subject.capabilities, seed, walks):
+    for number, random, config in _pools(subject.capabilities, seed, walks, hybrid):
         lockstep = subject.beside_the_reference(config, watch=number % UNWATCHED != 0)
         _run(lockstep, islice(_draws(lockstep, random), operations), done)
         tell(done)
@@ -108,22 +110,26 @@ def random_walks(subject: Subject, seed: int, walks: int, operations: int, tell:
     return done
 
 
-def _pools(capabilities: Capabilities, seed: int, walks: int) -> Iterator[tuple[int, Random, PoolConfig]]:
+def _pools(
+    capabilities: Capabilities, seed: int, walks: int, hybrid: int | None
+) -> Iterator[tuple[int, Random, PoolConfig]]:
     """A pool for each walk; with level H there are more walks, in pools over which requests run."""
     for number in range(seed, seed + walks):
         random = Random(number)
         yield number, random, random_pool(capabilities, random)
     if Level.HYBRID in capabilities.levels:
-        for number in range(seed, seed + walks // HYBRID_SHARE):
+        for number in range(seed, seed + (walks // HYBRID_SHARE if hybrid is None else hybrid)):
             random = Random(f"hybrid {number}")
             yield number, random, random_hybrid_pool(capabilities, random)
 
 
-def near_misses(subject: Subject, seed: int, walks: int, operations: int, tell: Tell) -> Outcome:
+def near_misses(
+    subject: Subject, seed: int, walks: int, operations: int, tell: Tell, hybrid: int | None = None
+) -> Outcome:
     """Random walks in which most operations must be refused: they are legal but for one field."""
     done = Outcome("illegal")
     refuses = Level.ROBUSTNESS in subject.capabilities.levels
-    for _, random, config in _pools(subject.capabilities, seed, walks * refuses):
+    for _, random, config in _pools(subject.capabilities, seed, walks * refuses, hybrid):
         lockstep = subject.beside_the_reference(config)
         _run(lockstep, islice(_spoiled(lockstep, random), operations), done)
         tell(done)
@@ -137,7 +143,7 @@ def exhaustive(subject: Subject, tell: Tell) -> Outcome:
     """Every operation in every state of some tiny pools. A black box cannot be copied: each state is reached anew."""
     done = Outcome("exhaustive")
     refuses = Level.ROBUSTNESS in subject.capabilities.levels
-    for scope in scopes(subject.capabilities):
+    for scope in (*scopes(subject.capabilities), *hybrid_scopes(subject.capabilities)):
         for path, illegal, legal in _states(scope):
             for last in (illegal * refuses, *([operation] for operation in legal)):
                 lockstep = subject.beside_the_reference(scope.config)
@@ -177,9 +183,9 @@ def _spoiled(lockstep: Lockstep, random: Random) -> Iterator[Operation]:
         yield operation
 
 
-def _states(scope: Scope) -> Iterator[tuple[list[Operation], list[Operation], list[Operation]]]:
+def _states(scope: Scope | HybridScope) -> Iterator[tuple[list[Operation], list[Operation], list[Operation]]]:
     """For every state of a scope a shortest way to it, what is illegal there, and what is enabled."""
-    canonical, enabled = Canonicalizer(scope), EnabledOperations(scope)
+    enabled, canonical = ways_of(scope)
     start = scope.start()
     seen, queue = {canonical.form(start)}, deque([(start, list[Operation]())])
     while queue:

@@ -108,7 +108,7 @@ def read(text: str, name: str = "trace") -> Trace:
     header = _converted(first, Header, f"{name}:{number}")
     steps: list[TraceStep] = []
     for number, line in lines:
-        if "end" in line:
+        if "end" in line and "op" not in line:  # operations have ends too
             if line["end"] != len(steps):
                 raise TraceError(f"{name}:{number}: {line['end']!r} operations at the end, but {len(steps)} before it")
             if (after := next(lines, None)) is not None:

@@ -182,7 +182,7 @@ def _of_tables(case: Case, expected: Tables, got: Tables) -> Clauses:
     """The first slot that has another block than it should have."""
     if len(expected) != len(got):
         return ()
-    for group, wanted, found in zip(case.config.groups, expected, got, strict=True):
+    for group, (wanted, found) in enumerate(zip(expected, got, strict=True)):
         for slot in range(max(len(wanted), len(found))):
             one, other = (table[slot] if slot < len(table) else None for table in (wanted, found))
             if one != other:
@@ -190,7 +190,8 @@ def _of_tables(case: Case, expected: Tables, got: Tables) -> Clauses:
     return ()
 
 
-def _of_slot(case: Case, group: GroupConfig, slot: int, wanted: int | None, found: int | None) -> Clauses:
+def _of_slot(case: Case, number: int, slot: int, wanted: int | None, found: int | None) -> Clauses:
+    group = case.config.groups[number]
     recurrent = group.kind is GroupKind.RECURRENT
     if isinstance(case.operation, Admit):
         hit = fields_of(case.found.expected.result).get("hit")
@@ -201,10 +202,20 @@ def _of_slot(case: Case, group: GroupConfig, slot: int, wanted: int | None, foun
             return ("ADMIT-COPY-1", "ADMIT-ORDER-1")
         return ("ADMIT-ORDER-1", "ADVANCE-STATE-1" if recurrent else "ADVANCE-ATTENTION-1", "ADMIT-FRESH-1")
     if wanted == NULL_BLOCK or found == NULL_BLOCK:
-        return ("ADVANCE-STATE-1", "ADVANCE-LETGO-1") if recurrent else ("ADVANCE-LETGO-1",)
+        was = _block_before(case, number, slot)
+        let_go = ("ADVANCE-LETGO-1",) if was not in (None, NULL_BLOCK) else ("ADVANCE-STATE-1",)
+        return let_go if recurrent else ("ADVANCE-LETGO-1",)
     if recurrent:
         return ("ADVANCE-MOVE-1", "ADVANCE-COPY-1", "ADVANCE-STATE-1")
     return ("ADVANCE-ATTENTION-1", "ADVANCE-LETGO-1")
+
+
+def _block_before(case: Case, group: int, slot: int) -> int | None:
+    """The block that a request had in a slot before its next chunk, None if it had none."""
+    name = getattr(case.operation, "request", "")
+    running = next((each for each in case.before.running or () if each.request == name), None)
+    table = () if running is None else running.tables[group]
+    return table[slot] if slot < len(table) else None
 
 
 # What a chunk leaves
