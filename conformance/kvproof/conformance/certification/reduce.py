@@ -148,4 +148,5 @@ def _settings(hybrid: HybridConfig | None) -> int:
     if hybrid is None:
         return 0
     usual = HybridConfig()
-    return 1 + len(hybrid.drop) + sum(getattr(hybrid, each.name) != getattr(usual, each.name) for each in fields(usual))
+    changed = [each.name for each in fields(usual) if getattr(hybrid, each.name) != getattr(usual, each.name)]
+    return 1 + len(hybrid.drop) + len(changed)

@@ -69,7 +69,7 @@ def is_enough(done: Outcome) -> bool:
 UNWATCHED = 4
 """Of so many walks one is compared by answers alone."""
 
-HYBRID_SHARE = 6
+HYBRID_SHARE = 8
 """With level H there is a walk more, in a pool over which requests run, for so many others."""
 
 ATTEMPTS = 4
@@ -143,7 +143,8 @@ def exhaustive(subject: Subject, tell: Tell) -> Outcome:
     """Every operation in every state of some tiny pools. A black box cannot be copied: each state is reached anew."""
     done = Outcome("exhaustive")
     refuses = Level.ROBUSTNESS in subject.capabilities.levels
-    for scope in (*scopes(subject.capabilities), *hybrid_scopes(subject.capabilities)):
+    chosen: list[Scope | HybridScope] = [*scopes(subject.capabilities), *hybrid_scopes(subject.capabilities)]
+    for scope in chosen:
         for path, illegal, legal in _states(scope):
             for last in (illegal * refuses, *([operation] for operation in legal)):
                 lockstep = subject.beside_the_reference(scope.config)
