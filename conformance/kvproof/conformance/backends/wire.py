@@ -119,6 +119,9 @@ class Observation(Wire, frozen=True):
 PARTS = Observation.__struct_fields__
 """The parts of the state that a backend may show."""
 
+IF_HYBRID = "running"
+"""The part that is there only where the pool has hybrid settings."""
+
 
 class Hit(Wire, frozen=True):
     """What `find` says of a key: the block that serves it; or the one that has it reserved, and its writer; and the one

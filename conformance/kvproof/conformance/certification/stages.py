@@ -69,9 +69,6 @@ def is_enough(done: Outcome) -> bool:
 UNWATCHED = 4
 """Of so many walks one is compared by answers alone."""
 
-HYBRID_SHARE = 8
-"""With level H there is a walk more, in a pool over which requests run, for so many others."""
-
 ATTEMPTS = 4
 """Spoiled operations for each one that is as it was drawn."""
 
@@ -92,9 +89,7 @@ class Subject:
         return Lockstep(self.backend, self.capabilities, config, watch)
 
 
-def random_walks(
-    subject: Subject, seed: int, walks: int, operations: int, tell: Tell, hybrid: int | None = None
-) -> Outcome:
+def random_walks(subject: Subject, seed: int, walks: int, operations: int, tell: Tell, hybrid: int = 0) -> Outcome:
     """Random operations in random pools; some are illegal, as it happens. With level H `hybrid` walks more.
 
     In every fourth walk only answers are compared, so that events wait until they are taken.
@@ -110,26 +105,22 @@ def random_walks(
     return done
 
 
-def _pools(
-    capabilities: Capabilities, seed: int, walks: int, hybrid: int | None
-) -> Iterator[tuple[int, Random, PoolConfig]]:
+def _pools(capabilities: Capabilities, seed: int, walks: int, hybrid: int) -> Iterator[tuple[int, Random, PoolConfig]]:
     """A pool for each walk; with level H there are more walks, in pools over which requests run."""
     for number in range(seed, seed + walks):
         random = Random(number)
         yield number, random, random_pool(capabilities, random)
     if Level.HYBRID in capabilities.levels:
-        for number in range(seed, seed + (walks // HYBRID_SHARE if hybrid is None else hybrid)):
+        for number in range(seed, seed + hybrid):
             random = Random(f"hybrid {number}")
             yield number, random, random_hybrid_pool(capabilities, random)
 
 
-def near_misses(
-    subject: Subject, seed: int, walks: int, operations: int, tell: Tell, hybrid: int | None = None
-) -> Outcome:
+def near_misses(subject: Subject, seed: int, walks: int, operations: int, tell: Tell, hybrid: int = 0) -> Outcome:
     """Random walks in which most operations must be refused: they are legal but for one field."""
     done = Outcome("illegal")
     refuses = Level.ROBUSTNESS in subject.capabilities.levels
-    for _, random, config in _pools(subject.capabilities, seed, walks * refuses, hybrid):
+    for _, random, config in _pools(subject.capabilities, seed, walks * refuses, hybrid * refuses):
         lockstep = subject.beside_the_reference(config)
         _run(lockstep, islice(_spoiled(lockstep, random), operations), done)
         tell(done)
