@@ -2,12 +2,23 @@
 
 from __future__ import annotations
 
-from kvproof.conformance.operations import Contains, Find, FullKey, Hashes, Lookup, Operation, Read, describe
+from kvproof.conformance.operations import (
+    Contains,
+    Find,
+    FullKey,
+    Hashes,
+    Lookup,
+    Match,
+    Operation,
+    Read,
+    Split,
+    describe,
+)
 from kvproof.conformance.preconditions import violations
 from kvproof.conformance.world import World
 from kvproof.spec.errors import PoolError
 
-QUESTIONS = (Lookup, Find, Contains, FullKey, Hashes, Read)
+QUESTIONS = (Lookup, Find, Contains, FullKey, Hashes, Read, Match, Split)
 
 
 def attempt(world: World, operation: Operation) -> str | None:
@@ -32,7 +43,7 @@ def snapshot(world: World) -> tuple[object, ...]:
     """Everything that an operation could change, as a value: pool, pending events, ghost, requests, consumer."""
     ghost = world.ghost
     return (
-        world.pool.observe(),
+        world.observe(),
         [world.contents(block_id) for block_id in range(world.config.num_blocks)],
         (dict(ghost.prefixes), dict(ghost.served)),
         {

@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from kvproof.conformance.canonical import Canonicalizer
 from kvproof.conformance.enabled import EnabledOperations
 from kvproof.conformance.findings import Violation, label, reason_of
+from kvproof.conformance.hybrid_scope import HybridCanonicalizer, HybridOperations, HybridScope
 from kvproof.conformance.operations import Operation
 from kvproof.conformance.scope import Scope
 from kvproof.conformance.world import World
@@ -22,7 +23,7 @@ REPORT_INTERVAL = 0.1
 class Exploration:
     """How far an exploration is, and what it found."""
 
-    scope: Scope
+    scope: Scope | HybridScope
     states: int = 0
     transitions: int = 0
     depth: int = 0
@@ -34,7 +35,7 @@ class Exploration:
 
 
 def explore(
-    scope: Scope, max_seconds: float | None = None, progress: Callable[[Exploration], None] | None = None
+    scope: Scope | HybridScope, max_seconds: float | None = None, progress: Callable[[Exploration], None] | None = None
 ) -> Exploration:
     """Visit all states breadth first; stop at the first violation, which so has a shortest trace, or at the time limit.
 
@@ -44,10 +45,20 @@ def explore(
     return _Explorer(scope, max_seconds, progress).run()
 
 
+def ways_of(
+    scope: Scope | HybridScope,
+) -> tuple[EnabledOperations | HybridOperations, Canonicalizer | HybridCanonicalizer]:
+    """What may be done in a scope, and when two of its states are the same."""
+    if isinstance(scope, HybridScope):
+        return HybridOperations(scope), HybridCanonicalizer()
+    return EnabledOperations(scope), Canonicalizer(scope)
+
+
 class _Explorer:
-    def __init__(self, scope: Scope, max_seconds: float | None, progress: Callable[[Exploration], None] | None) -> None:
-        self.enabled = EnabledOperations(scope)
-        self.canonicalizer = Canonicalizer(scope)
+    def __init__(
+        self, scope: Scope | HybridScope, max_seconds: float | None, progress: Callable[[Exploration], None] | None
+    ) -> None:
+        self.enabled, self.canonicalizer = ways_of(scope)
         self.found = Exploration(scope, coverage=Counter({label(known): 0 for known in self.enabled.vocabulary()}))
         self.seen: set[Hashable] = set()
         self.reached_by: list[tuple[int, Operation]] = []

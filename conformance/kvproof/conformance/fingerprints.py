@@ -40,6 +40,12 @@ class Fingerprints:
         start = (prefix.length - 1) // config.block_size * config.block_size
         return tuple(numbers[start + 1 : prefix.length + 1])
 
+    def of_chunk(self, prefix: Prefix, start: int, group: int) -> tuple[int, ...]:
+        """What a chunk that begins after `start` tokens and ends with the prefix computes: its rows, or its state."""
+        numbers = self._numbers(prefix, group)
+        recurrent = self._config.groups[group].kind is GroupKind.RECURRENT
+        return tuple(numbers[prefix.length if recurrent else start + 1 : prefix.length + 1])
+
     def _numbers(self, prefix: Prefix, group: int) -> list[int]:
         """The number after each of the tokens, at least as many as the prefix has; the first one is before all."""
         place = id(prefix.tokens), group

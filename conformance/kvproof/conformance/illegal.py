@@ -8,6 +8,8 @@ from hypothesis import strategies as st
 
 from kvproof.conformance.operations import (
     AddRequest,
+    Admit,
+    Advance,
     Allocate,
     Append,
     Attach,
@@ -26,11 +28,14 @@ from kvproof.conformance.operations import (
     Hashes,
     KeyRef,
     Lookup,
+    Match,
     Move,
     Operation,
     Read,
+    Release,
     Reset,
     Rollback,
+    Split,
     Touch,
     Truncate,
     Write,
@@ -75,6 +80,11 @@ def operations(config: PoolConfig, names: tuple[str, ...]) -> st.SearchStrategy[
         st.builds(Attach, near.name, near.block, near.key),
         st.builds(Rollback, _list_of(near.name)),
         st.builds(Finish, near.name, near.blocks),
+        st.builds(Match, near.name),
+        st.builds(Split, near.name, near.number, near.number, near.number, near.number),
+        st.builds(Admit, near.name, near.position),
+        st.builds(Advance, near.name, near.position),
+        st.builds(Release, near.name),
     )
 
 

@@ -7,9 +7,10 @@ from typing import overload
 
 from kvproof.conformance.fingerprints import Fingerprints
 from kvproof.conformance.operations import Operation, TakeEvents
-from kvproof.conformance.world import DirectedPool, World
+from kvproof.conformance.world import DirectedPool, World, cache_over
 from kvproof.reference import EventMirror, Ghost, PoolState
-from kvproof.reference.observation import BlockState, StepState
+from kvproof.reference.hybrid import HybridCache
+from kvproof.reference.observation import BlockState, RunningState, StepState
 from kvproof.spec.events import Event
 from kvproof.spec.vocabulary import Key, PoolConfig
 
@@ -79,13 +80,15 @@ class _Queue(Sequence[int]):
 class _LiveState(PoolState):
     """The state of a pool at the moment of looking, part by part; a `PoolState` that was not copied out."""
 
-    __slots__ = ("_blocks", "_pool", "_queue")
+    __slots__ = ("_blocks", "_cache", "_pool", "_queue")
     _pool: _ShownPool
+    _cache: HybridCache | None
     _blocks: _Blocks
     _queue: _Queue
 
-    def __init__(self, pool: _ShownPool) -> None:
-        for name, value in (("_pool", pool), ("_blocks", _Blocks(pool)), ("_queue", _Queue(pool))):
+    def __init__(self, pool: _ShownPool, cache: HybridCache | None) -> None:
+        values = {"_pool": pool, "_cache": cache, "_blocks": _Blocks(pool), "_queue": _Queue(pool)}
+        for name, value in values.items():
             object.__setattr__(self, name, value)  # the class is frozen
 
     @property
@@ -113,6 +116,11 @@ class _LiveState(PoolState):
         """See `PoolState`."""
         return self._pool.step_state()
 
+    @property
+    def running(self) -> tuple[RunningState, ...] | None:
+        """See `PoolState`; this part is copied out."""
+        return None if self._cache is None else self._cache.observe_running()
+
 
 class LargeWorld(World):
     """A world whose cost per operation does not grow with the pool.
@@ -124,9 +132,10 @@ class LargeWorld(World):
     def __init__(self, config: PoolConfig) -> None:
         shown = _ShownPool(config, Ghost())
         self.pool, self.taken, self.fingerprints = shown, (), Fingerprints(config)
+        self.cache = cache_over(shown)
         self.requests = {}
         self.mirror = EventMirror(config, self.pool.hasher)
-        self.state = _LiveState(shown)
+        self.state = _LiveState(shown, self.cache)
         self.begun = 0
         self._folded = 0
         self._shares_requests = False
@@ -143,7 +152,7 @@ class LargeWorld(World):
 
     def whole_state(self) -> PoolState:
         """See `World`; its cost grows with the pool."""
-        return self.pool.observe()
+        return self.observe()
 
     def look_again(self) -> None:
         """See `World`; what is here is looked at every time."""

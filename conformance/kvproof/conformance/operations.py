@@ -222,6 +222,48 @@ class Finish(_Operation, frozen=True):
     blocks: tuple[int, ...]
 
 
+class Match(_Operation, frozen=True):
+    """Where a request would begin over all groups, and its junction."""
+
+    request: str
+
+
+class Split(_Operation, frozen=True):
+    """Where a request's chunk ends that begins at `start`, with so many `tokens` now and at most `cap` ever."""
+
+    request: str
+    start: int
+    tokens: int
+    cap: int
+    junction: int
+
+
+class Admit(_Operation, frozen=True):
+    """Begin a request at its joint hit, and schedule its first chunk up to `end`.
+
+    `rows` is what the chunk's forward pass computes, group by group: for attention a number for each of the
+    chunk's tokens, for a recurrent group one for the state at its end. A trace goes without, as for `Write`.
+    """
+
+    request: str
+    end: int
+    rows: tuple[tuple[int, ...], ...] | None = None
+
+
+class Advance(_Operation, frozen=True):
+    """Schedule the next chunk of a request that runs, up to `end`; `rows` are those of `Admit`."""
+
+    request: str
+    end: int
+    rows: tuple[tuple[int, ...], ...] | None = None
+
+
+class Release(_Operation, frozen=True):
+    """A request that runs is finished, aborted or preempted: it drops all that it holds."""
+
+    request: str
+
+
 Operation = (
     AddRequest
     | Append
@@ -248,6 +290,11 @@ Operation = (
     | Attach
     | Rollback
     | Finish
+    | Match
+    | Split
+    | Admit
+    | Advance
+    | Release
 )
 
 

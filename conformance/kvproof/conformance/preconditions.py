@@ -8,8 +8,11 @@ their errors may be raised (ERR-CHOICE-1), so the answer is a set; it is empty e
 from __future__ import annotations
 
 from kvproof.conformance.arguments import Situation, hash_at, is_null, key_of
+from kvproof.conformance.hybrid_rules import HybridRules
 from kvproof.conformance.operations import (
     AddRequest,
+    Admit,
+    Advance,
     Allocate,
     Append,
     Attach,
@@ -26,17 +29,20 @@ from kvproof.conformance.operations import (
     FullKey,
     Hashes,
     Lookup,
+    Match,
     Move,
     Operation,
     Read,
+    Release,
     Reset,
     Rollback,
+    Split,
     TakeEvents,
     Touch,
     Truncate,
     Write,
 )
-from kvproof.conformance.step_rules import StepRules, holds
+from kvproof.conformance.step_rules import holds
 from kvproof.reference import Request
 from kvproof.reference.observation import BlockState
 from kvproof.spec.errors import (
@@ -62,8 +68,8 @@ def violations(situation: Situation, operation: Operation) -> frozenset[type[Poo
     return frozenset(judge.errors)
 
 
-class _Judge(StepRules):
-    """The rules of the operations, over the rules of steps and of single arguments."""
+class _Judge(HybridRules):
+    """The rules of the operations, over those of requests that run, of steps and of single arguments."""
 
     __slots__ = ()
 
@@ -95,6 +101,8 @@ class _Judge(StepRules):
                 self.require(not any(block.ref_cnt for block in self.situation.state.blocks), StillReferenced)
             case BeginStep() | Commit() | Attach() | Rollback() | Finish():
                 self.stepping(operation)
+            case Match() | Split() | Admit() | Advance() | Release():
+                self.running_requests(operation)
             case Lookup() | Find() | Contains() | FullKey() | Hashes() | Read():
                 self.question(operation)
             case AddRequest() | Append() | Truncate():
@@ -234,7 +242,9 @@ class _Judge(StepRules):
                 self.tokens(tokens)
             case Truncate(request=name, num_tokens=num_tokens):
                 request = self.request(name)
-                self.number(num_tokens, 0, None if request is None else request.num_tokens)
+                length = self.number(num_tokens, 0, None if request is None else request.num_tokens)
+                if request is not None and length is not None:
+                    self.truncate_running(request, length)
 
     # Rules that several operations share
 

@@ -18,7 +18,7 @@ from kvproof.conformance.operations import (
 from kvproof.conformance.proposals import Proposer
 from kvproof.conformance.world import World
 from kvproof.reference.observation import BlockState
-from kvproof.spec.vocabulary import COPY_PREFIX, CommitMode
+from kvproof.spec.vocabulary import COPY_PREFIX
 
 MOST_IN_FLIGHT = 3
 
@@ -86,8 +86,3 @@ class StepProposer(Proposer):
 
     def _takes_a_move(self, block: BlockState) -> bool:
         return super()._takes_a_move(block) and block.writer in self.copies
-
-
-def proposer_for(world: World, random: Random) -> Proposer:
-    """The proposer that fits the world's pool."""
-    return (StepProposer if world.config.commit is CommitMode.STEPS else Proposer)(world, random)

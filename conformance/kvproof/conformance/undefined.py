@@ -7,16 +7,34 @@ soundness of any pool, so drivers leave such operations out.
 from __future__ import annotations
 
 from kvproof.conformance.arguments import key_of
-from kvproof.conformance.operations import CacheFullBlocks, CachePartialBlock, Copy, Move, Operation
+from kvproof.conformance.operations import (
+    Admit,
+    Allocate,
+    Attach,
+    CacheFullBlocks,
+    CachePartialBlock,
+    Copy,
+    Finish,
+    Free,
+    Move,
+    Operation,
+    Touch,
+    Write,
+)
 from kvproof.conformance.world import World
 from kvproof.reference import Request
 from kvproof.reference.ghost import Content
 from kvproof.reference.request import Prefix
-from kvproof.spec.vocabulary import NULL_BLOCK, GroupKind
+from kvproof.spec.vocabulary import COPY_PREFIX, NULL_BLOCK, GroupKind
+
+OF_A_HOLDER = (Allocate, Touch, Attach, Free, Finish, Write, Copy, CacheFullBlocks, CachePartialBlock)
+"""What a holder does with blocks."""
 
 
 def undefined(world: World, operation: Operation) -> str | None:
     """Why a legal operation is undefined all the same, None if it is not."""
+    if world.state.running is not None and (reason := _meddles(world, operation)):
+        return reason
     match operation:
         case CachePartialBlock(request=name, block=block_id, position=position, group=group, replace=replace):
             return _registration(world, block_id, world.requests[name], group, position, replace)
@@ -27,6 +45,30 @@ def undefined(world: World, operation: Operation) -> str | None:
         case Copy(holder=holder, src=src, dst=dst):
             return _copy(world, src, dst, holder)
     return None
+
+
+def _meddles(world: World, operation: Operation) -> str | None:
+    """What runs over all groups is left to the operations that run it (GROUP-OWN-1)."""
+    running = {each.request for each in world.state.running or ()}
+    if isinstance(operation, Admit):
+        held = [holder for block in world.state.blocks for holder, _ in block.holders]
+        return f"{operation.request!r} holds blocks already" if operation.request in held else None
+    if isinstance(operation, OF_A_HOLDER):
+        name = getattr(operation, "holder", None) or getattr(operation, "request", None)
+        groups = range(len(world.config.groups))
+        if name in running or name in {f"{COPY_PREFIX}{group}:{each}" for each in running for group in groups}:
+            return f"{name!r} runs, or is a copy of one that does"
+    if isinstance(operation, Finish) and _taken_back_with(world, operation.request) & running:
+        return f"one that runs depends on {operation.request!r}"
+    return None
+
+
+def _taken_back_with(world: World, name: str) -> set[str]:
+    """The request, and those that are rolled back with it."""
+    found = {name}
+    while more := {reader for reader, writer, _ in world.state.steps.depends if writer in found} - found:
+        found |= more
+    return found
 
 
 def _copy(world: World, src: int, dst: int, holder: str | None) -> str | None:

@@ -3,16 +3,26 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from random import Random
 
 from kvproof.conformance.findings import Violation, label, reason_of
+from kvproof.conformance.hybrid_proposals import proposer_for
 from kvproof.conformance.operations import Operation
 from kvproof.conformance.preconditions import violations
-from kvproof.conformance.step_proposals import proposer_for
 from kvproof.conformance.undefined import undefined
 from kvproof.conformance.world import World, replay
-from kvproof.spec.vocabulary import CommitMode, GroupConfig, GroupKind, HolderMode, PoolConfig, Residency
+from kvproof.spec.vocabulary import (
+    CommitMode,
+    GroupConfig,
+    GroupKind,
+    HolderMode,
+    HybridConfig,
+    PoolConfig,
+    Residency,
+    Retention,
+)
 
 
 @dataclass(slots=True)
@@ -68,7 +78,35 @@ def random_config(random: Random) -> PoolConfig:
     )
 
 
-def _random_group(random: Random, h: int) -> GroupConfig:
-    kind = random.choice(list(GroupKind))
+def random_hybrid_config(
+    random: Random, kinds: Sequence[GroupKind] = tuple(GroupKind), most_groups: int = 3
+) -> PoolConfig:
+    """A small pool with hybrid settings: one to three groups of these kinds, most often with a recurrent one."""
+    h = random.choice((1, 1, 2))
+    groups = tuple(_random_group(random, h, kinds) for _ in range(random.choice(range(1, min(3, most_groups) + 1))))
+    if GroupKind.RECURRENT in kinds and len(groups) > 1 and random.random() < 0.7:
+        groups = (*groups[:-1], GroupConfig(GroupKind.RECURRENT, h * random.randint(1, 3)))
+    fine = random.random() < 0.7
+    retention = random.choice(list(Retention))
+    attention = [number for number, group in enumerate(groups) if group.kind is not GroupKind.RECURRENT]
+    return PoolConfig(
+        num_blocks=1 + random.choice((random.randint(3, 8), random.randint(8, 24))),
+        hash_block_size=h,
+        groups=groups,
+        residency=random.choice(list(Residency)),
+        commit=CommitMode.STEPS,
+        hybrid=HybridConfig(
+            fine_grained=fine,
+            drop=tuple(number for number in attention if random.random() < 0.2),
+            lookahead=random.choice((0, 0, 1, 2)),
+            retention=retention,
+            interval=h * random.randint(1, 4) if retention is Retention.INTERVAL else None,
+            checkpoints=fine and random.random() < 0.3,
+        ),
+    )
+
+
+def _random_group(random: Random, h: int, kinds: Sequence[GroupKind] = tuple(GroupKind)) -> GroupConfig:
+    kind = random.choice(kinds)
     block_size = h * random.randint(1, 3)
     return GroupConfig(kind, block_size, random.randint(1, 9) if kind is GroupKind.SLIDING_WINDOW else None)

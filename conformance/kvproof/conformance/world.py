@@ -10,6 +10,8 @@ from kvproof.conformance.arguments import Arguments, Situation
 from kvproof.conformance.fingerprints import Fingerprints
 from kvproof.conformance.operations import (
     AddRequest,
+    Admit,
+    Advance,
     Allocate,
     Append,
     Attach,
@@ -28,11 +30,14 @@ from kvproof.conformance.operations import (
     Hashes,
     KeyRef,
     Lookup,
+    Match,
     Move,
     Operation,
     Read,
+    Release,
     Reset,
     Rollback,
+    Split,
     TakeEvents,
     Touch,
     Truncate,
@@ -40,6 +45,7 @@ from kvproof.conformance.operations import (
 )
 from kvproof.reference import BlockPool, EventMirror, Ghost, PoolState, Request, check_invariants
 from kvproof.reference.ghost import Content
+from kvproof.reference.hybrid import HybridCache, check_tables
 from kvproof.reference.request import Prefix
 from kvproof.spec.errors import InvalidArgument
 from kvproof.spec.vocabulary import NULL_BLOCK, ExtraKey, ExtraKeySource, Key, PoolConfig
@@ -66,12 +72,14 @@ class World:
 
     def __init__(self, config: PoolConfig) -> None:
         self.pool = DirectedPool(config, Ghost())
+        self.cache = cache_over(self.pool)
+        """Runs requests over all groups, where the pool has hybrid settings."""
         self.fingerprints = Fingerprints(config)
         self.taken: Sequence[int] = ()
         """What the last allocation took."""
         self.requests: dict[str, Request] = {}
         self.mirror = EventMirror(config, self.pool.hasher)
-        self.state: PoolState = self.pool.observe()
+        self.state: PoolState = self.observe()
         self.begun = 0
         self._folded = 0
         self._shares_requests = False
@@ -92,13 +100,17 @@ class World:
         """What the preconditions are judged by."""
         return Situation(self.state, self.config, self.requests, self.begun)
 
+    def observe(self) -> PoolState:
+        """Everything that can be observed: the pool, and what runs over it."""
+        return self.pool.observe() if self.cache is None else self.cache.observe()
+
     def whole_state(self) -> PoolState:
         """The state as a value: what it is now, and stays when the world goes on."""
         return self.state
 
     def look_again(self) -> None:
         """Observe the pool after an operation that failed: it should have changed nothing."""
-        self.state = self.pool.observe()
+        self.state = self.observe()
 
     def contents(self, block_id: int) -> tuple[Content | None, ...]:
         """What a block holds after each step from the last committed one to the current one; several if steps are open.
@@ -124,7 +136,7 @@ class World:
     def apply(self, operation: Operation) -> object:
         """Run one operation, observe, and fold the events that it added; a typed error propagates."""
         result = self._run(operation)
-        self.state = self.pool.observe()
+        self.state = self.observe()
         if isinstance(operation, TakeEvents):
             self._folded = 0
         new = self.state.pending_events[self._folded :]
@@ -149,13 +161,16 @@ class World:
             self._folded = 0
 
     def check(self) -> None:
-        """Check every invariant, those of the requests' hashes and of the mirror included."""
+        """Check every invariant, those of the requests' hashes, of the mirror and of what runs included."""
         check_invariants(self.pool, self.requests.values(), self.mirror)
+        if self.cache is not None:
+            check_tables(self.cache, self.requests)
 
     def clone(self) -> World:
         """An independent copy. Requests and mirror are shared until one of the two changes them."""
         twin = World.__new__(World)
         twin.pool = self.pool.clone()
+        twin.cache = None if self.cache is None else self.cache.clone(twin.pool)
         twin.requests, twin.mirror = self.requests, self.mirror
         twin._shares_requests = self._shares_requests = True
         twin.fingerprints = self.fingerprints
@@ -213,6 +228,8 @@ class World:
                 return pool.take_events()
             case BeginStep() | Commit() | Attach() | Rollback() | Finish():
                 return self._step(operation)
+            case Match() | Split() | Admit() | Advance() | Release():
+                return self._run_request(operation)
             case Lookup() | Find() | Contains() | FullKey() | Hashes() | Read():
                 return self._ask(operation)
             case AddRequest() | Append() | Truncate():
@@ -225,13 +242,31 @@ class World:
                 self.begun = self.pool.begin_step()
                 return self.begun
             case Commit(step=step):
-                return self.pool.commit(step)
+                return (self.cache or self.pool).commit(step)
             case Attach(holder=holder, block=block, key=ref):
                 return self.pool.attach(block, self.key(ref), holder)
             case Rollback(requests=requests):
-                return self.pool.rollback(requests)
+                return (self.cache or self.pool).rollback(requests)
             case Finish(request=request, blocks=blocks):
                 return self.pool.finish(request, blocks)
+
+    def _run_request(self, operation: Match | Split | Admit | Advance | Release) -> object:
+        cache = self.cache
+        if cache is None:
+            raise InvalidArgument("the pool has no hybrid settings; configure it with hybrid to run requests over it")
+        if isinstance(operation, Release):
+            return cache.release(operation.request)
+        request = self._request(operation.request)
+        match operation:
+            case Match():
+                return cache.match(request)
+            case Split(start=start, tokens=tokens, cap=cap, junction=junction):
+                return cache.split(request, start, tokens, cap, junction)
+            case Admit(end=end):
+                return cache.admit(request, end), cache.tables(operation.request)
+            case Advance(end=end):
+                cache.advance(request, end)
+                return cache.tables(operation.request)
 
     def _cache_full_blocks(self, operation: CacheFullBlocks) -> None:
         self.pool.cache_full_blocks(
@@ -263,6 +298,15 @@ class World:
         """What the forward pass of a request leaves in the block of the slot of its `position`-th token."""
         return self.fingerprints.rows(Prefix(self.requests[request], position), group)
 
+    def rows_of_chunk(self, operation: Admit | Advance) -> tuple[tuple[int, ...], ...]:
+        """What the forward pass of a chunk that may be scheduled computes, group by group."""
+        request = self.requests[operation.request]
+        assert self.cache is not None, "a chunk is of a hybrid pool"
+        running = self.cache.running.get(operation.request)
+        start = self.cache.match(request).hit if running is None else running.computed
+        groups = range(len(self.config.groups))
+        return tuple([self.fingerprints.of_chunk(Prefix(request, operation.end), start, group) for group in groups])
+
     def _read(self, holder: str | None, block: int) -> tuple[int, ...]:
         """The numbers of the rows that a block holds, none if nothing was written."""
         prefix, content = self.pool.read(block, holder), self.ghost.content(block)
@@ -279,8 +323,15 @@ class World:
                 self.requests[name] = Request(name, tokens, self.pool.hasher, _extra_keys(extras))
             case Append(request=name, tokens=tokens):
                 self._request(name).append(tokens)
+            case Truncate(request=name, num_tokens=num_tokens) if self.cache is not None:
+                self.cache.truncate(self._request(name), num_tokens)
             case Truncate(request=name, num_tokens=num_tokens):
                 self._request(name).truncate(num_tokens)
+
+
+def cache_over(pool: BlockPool) -> HybridCache | None:
+    """What runs requests over a pool, None where it has no hybrid settings."""
+    return None if pool.config.hybrid is None else HybridCache(pool)
 
 
 def _extra_keys(extras: object) -> list[ExtraKey]:

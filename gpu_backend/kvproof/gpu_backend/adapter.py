@@ -5,14 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from importlib.metadata import version
 
-from kvproof.conformance.backends.interface import (
-    EVERY_POOL,
-    NOT_TESTED_YET,
-    AdapterError,
-    Capabilities,
-    Identity,
-    Level,
-)
+from kvproof.conformance.backends.interface import EVERY_POOL, RUN_REQUESTS, AdapterError, Capabilities, Identity, Level
 from kvproof.conformance.backends.wire import (
     PARTS,
     Answer,
@@ -82,9 +75,9 @@ from kvproof.spec.vocabulary import (
 IDENTITY = Identity("kvproof-gpu-backend", version("kvproof"), "C++", files=("kvproof.gpu_backend",))
 
 CAPABILITIES = Capabilities(
-    levels=tuple(level for level in Level if level not in NOT_TESTED_YET),
-    operations=tuple(name for name in names_of_operations() if name not in EVERY_POOL),
-    observes=PARTS,
+    levels=tuple(level for level in Level if level is not Level.HYBRID),
+    operations=tuple(name for name in names_of_operations() if name not in {*EVERY_POOL, *RUN_REQUESTS}),
+    observes=tuple(part for part in PARTS if part != "running"),
     commit=tuple(CommitMode),
     residency=tuple(Residency),
     holders=tuple(HolderMode),

@@ -57,12 +57,32 @@ class StepState:
 NO_STEPS = StepState()
 
 
+class RunningState(NamedTuple):
+    """A request that runs over all groups; `tables` has a block for each slot of each group, 0 where nothing is kept.
+
+    `unsettled` has, for each chunk that is not committed, how many commits away its step is, and what is settled then;
+    `scheduled` is how many commits away the step of the last chunk is, 0 if it is committed.
+    """
+
+    request: Holder
+    computed: int
+    settled: int
+    junction: int
+    tables: tuple[tuple[int, ...], ...]
+    unsettled: tuple[tuple[int, int], ...] = ()
+    scheduled: int = 0
+
+
 @dataclass(frozen=True, slots=True)
 class PoolState:
-    """Everything that a pool decides by; `index` maps a key to its blocks, first registered first."""
+    """Everything that a pool decides by; `index` maps a key to its blocks, first registered first.
+
+    `running` are the requests that run over all groups, by name; None where the pool has no hybrid settings.
+    """
 
     blocks: Sequence[BlockState]
     free_queue: Sequence[int]
     index: dict[Key, tuple[int, ...]]
     pending_events: tuple[Event, ...]
     steps: StepState = NO_STEPS
+    running: tuple[RunningState, ...] | None = None

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from kvproof.conformance.backends.forms import FORMS
-from kvproof.conformance.backends.interface import NOT_TESTED_YET, OWN_HASHES, AdapterError, Capabilities, Level
+from kvproof.conformance.backends.interface import OWN_HASHES, RUN_REQUESTS, AdapterError, Capabilities, Level
 from kvproof.conformance.backends.wire import PARTS
 from kvproof.conformance.operations import names_of_operations
 from kvproof.conformance.terminal import did_you_mean
@@ -43,9 +43,6 @@ def _problems(claimed: Capabilities) -> Iterator[str]:
     for field in ("levels", "commit", "residency", "holders", "group_kinds", "hashes"):
         if not getattr(claimed, field):
             yield f"{field} is empty, and a pool cannot be without"
-    for level in NOT_TESTED_YET:
-        if level in claimed.levels:
-            yield f"level {level} is not tested yet and cannot be claimed"
     if claimed.levels and Level.POOL not in claimed.levels:
         yield "level P is missing, on which all others stand"
     if Level.STEPS in claimed.levels:
@@ -53,6 +50,8 @@ def _problems(claimed: Capabilities) -> Iterator[str]:
             yield f"level S needs the operations {', '.join(missing)}"
         if CommitMode.STEPS not in claimed.commit:
             yield 'level S needs commit "steps"'
+    if Level.HYBRID in claimed.levels:
+        yield from _problems_of_hybrid(claimed)
     if Level.DATA in claimed.levels:
         if missing := [name for name in NEEDED_FOR_DATA if name not in claimed.operations]:
             yield f"level D needs the operations {', '.join(missing)}"
@@ -62,6 +61,15 @@ def _problems(claimed: Capabilities) -> Iterator[str]:
         yield f"most_groups is {claimed.most_groups}, and a pool has a group at least"
     if _shows_own_hashes(claimed) and "hashes" not in claimed.operations:
         yield "hashes of its own are shown, so the operation `hashes` is needed, by which the suite learns them"
+
+
+def _problems_of_hybrid(claimed: Capabilities) -> Iterator[str]:
+    if missing := [name for name in RUN_REQUESTS if name not in claimed.operations]:
+        yield f"level H needs the operations {', '.join(missing)}"
+    if missing := [level for level in (Level.ORDER, Level.STEPS) if level not in claimed.levels]:
+        yield f"level H stands on the levels {', '.join(missing)}, which are not claimed"
+    if claimed.most_groups < 2:
+        yield "level H needs pools of at least 2 groups"
 
 
 def _shows_own_hashes(claimed: Capabilities) -> bool:

@@ -36,10 +36,12 @@ LEVELS = {
     Level.DATA: "data: what blocks really hold",
 }
 
-NOT_TESTED_YET = (Level.HYBRID,)
-
 EVERY_POOL = ("add_request", "allocate", "touch", "free", "lookup", "cache_full_blocks", "reset")
 """The operations without which nothing can be certified."""
+
+
+RUN_REQUESTS = ("match", "split", "admit", "advance", "release")
+"""The operations that run requests over all groups; with level H all of them are there."""
 
 
 class Identity(Wire, frozen=True):

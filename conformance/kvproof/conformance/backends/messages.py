@@ -12,7 +12,7 @@ from typing import TypeVar
 import msgspec
 
 from kvproof.conformance.backends.interface import Capabilities, Identity
-from kvproof.conformance.backends.wire import Hit, Step, Wire, WireEvent
+from kvproof.conformance.backends.wire import Admitted, Hit, Matched, Step, Wire, WireEvent, without_hybrid
 from kvproof.conformance.operations import Operation, UnknownOperation, operation_of
 from kvproof.spec.vocabulary import PoolConfig
 
@@ -98,6 +98,11 @@ RESULTS: Mapping[str, object] = {
     "begin_step": int,
     "rollback": tuple[str, ...],
     "finish": tuple[str, ...],
+    "match": Matched,
+    "split": int,
+    "admit": Admitted,
+    "advance": tuple[tuple[int, ...], ...],
+    "release": tuple[str, ...],
 }
 """What operations return; those that are not listed return nothing, which is null."""
 
@@ -107,7 +112,7 @@ _REPLIES = msgspec.json.Decoder(Reply)
 def encode(message: Request | Reply) -> bytes:
     """The line of a message, its end included. Raises `MessageError` for a value that JSON cannot hold."""
     try:
-        return msgspec.json.encode(message) + b"\n"
+        return msgspec.json.encode(without_hybrid(message) if isinstance(message, Start) else message) + b"\n"
     except (TypeError, ValueError) as error:
         raise MessageError(f"it cannot be written as JSON: {error}") from None
 

@@ -37,7 +37,7 @@ from kvproof.conformance.backends.messages import (
     read_reply,
     shown,
 )
-from kvproof.conformance.backends.wire import Step
+from kvproof.conformance.backends.wire import IF_HYBRID, Step
 from kvproof.conformance.operations import Operation, name_of
 from kvproof.conformance.terminal import counted
 from kvproof.spec.vocabulary import PoolConfig
@@ -308,7 +308,8 @@ def _checked(operation: Operation, step: Step, observe: bool, capabilities: Capa
     if (step.seen is not None or step.events is not None) and not observe:
         raise MessageError(f"{name} came with an observation, and none was asked for")
     if observe:
-        missing = [part for part in capabilities.observes if step.seen is None or getattr(step.seen, part) is None]
+        parts = [part for part in capabilities.observes if part != IF_HYBRID]
+        missing = [part for part in parts if step.seen is None or getattr(step.seen, part) is None]
         if missing:
             raise MessageError(f"{name} came without {', '.join(missing)}, which the capabilities claim to show")
         if step.events is None and Level.EVENTS in capabilities.levels:

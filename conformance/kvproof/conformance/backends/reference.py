@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from importlib.metadata import version
 
-from kvproof.conformance.backends.interface import EVERY_POOL, NOT_TESTED_YET, Capabilities, Identity, Level
+from kvproof.conformance.backends.interface import EVERY_POOL, Capabilities, Identity, Level
 from kvproof.conformance.backends.views import view, view_of_event, view_of_result
 from kvproof.conformance.backends.wire import PARTS, Answer, Step
 from kvproof.conformance.large import world_of
@@ -17,7 +17,7 @@ from kvproof.spec.vocabulary import CommitMode, GroupKind, HashAlgorithm, Holder
 IDENTITY = Identity("kvproof-reference", version("kvproof"), "Python", files=("kvproof.reference",))
 
 CAPABILITIES = Capabilities(
-    levels=tuple(level for level in Level if level not in NOT_TESTED_YET),
+    levels=tuple(Level),
     operations=tuple(name for name in names_of_operations() if name not in EVERY_POOL),
     observes=PARTS,
     commit=tuple(CommitMode),

@@ -7,18 +7,22 @@ from functools import lru_cache
 from typing import Any
 
 from kvproof.conformance.backends.wire import (
+    Admitted,
     ClearedEvent,
     Entry,
     Hit,
     Holders,
+    Matched,
     Observation,
     PrefixName,
     RemovedEvent,
+    Running,
     StoredEvent,
     WireEvent,
 )
-from kvproof.conformance.operations import Extra, Find, FullKey, Hashes, Operation, Read, TakeEvents
+from kvproof.conformance.operations import Admit, Extra, Find, FullKey, Hashes, Match, Operation, Read, TakeEvents
 from kvproof.reference.hashing import split_key
+from kvproof.reference.hybrid import Match as ReferenceMatch
 from kvproof.reference.lookup import Hit as ReferenceHit
 from kvproof.reference.observation import BlockState, PoolState
 from kvproof.spec.events import Cleared, Event, PrefixHash, Removed, Stored
@@ -67,6 +71,10 @@ def view_of_result(operation: Operation, result: object) -> object:
             return list(name_of_key(result))
         case Read(), tuple():
             return list(result)
+        case Match(), ReferenceMatch():
+            return Matched(result.hit, result.junction, result.pending)
+        case Admit(), (ReferenceMatch() as match, tuple(tables)):
+            return Admitted(match.hit, match.junction, match.pending, tables)
     return result
 
 
@@ -95,6 +103,10 @@ def _index(state: PoolState) -> tuple[Holders, ...]:
     return tuple(Holders(group, name, blocks) for group, name, blocks in named)
 
 
+def _running(state: PoolState) -> tuple[Running, ...] | None:
+    return None if state.running is None else tuple([Running(*each) for each in state.running])
+
+
 _VIEWS = {
     "num_free": lambda state: len(state.free_queue),
     "free_queue": lambda state: tuple(state.free_queue),
@@ -104,4 +116,5 @@ _VIEWS = {
     "slots": lambda state: tuple(map(_slot, state.blocks)),
     "keys": lambda state: tuple(map(_keys, state.blocks)),
     "index": _index,
+    "running": _running,
 }

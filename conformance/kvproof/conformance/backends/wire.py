@@ -15,6 +15,14 @@ class Wire(msgspec.Struct, frozen=True, omit_defaults=True, forbid_unknown_field
     """What all values share: nothing that is not understood is passed over."""
 
 
+def without_hybrid(holder: msgspec.Struct) -> object:
+    """A value with a `config`, made of plain values; hybrid settings that are not there are not mentioned."""
+    fields: dict[str, dict[str, object]] = msgspec.to_builtins(holder)
+    if fields["config"]["hybrid"] is None:
+        del fields["config"]["hybrid"]
+    return fields
+
+
 class PrefixName(Wire, frozen=True):
     """The hash of a prefix and how many tokens it has."""
 
@@ -72,6 +80,22 @@ class Holders(Wire, frozen=True):
     blocks: tuple[int, ...]
 
 
+class Running(Wire, frozen=True):
+    """A request that runs over all groups: its tables, how far it is, and its junction.
+
+    `unsettled` has, for each chunk that is not committed, how many commits away its step is, and what is settled then;
+    `scheduled` is how many commits away the step of its last chunk is.
+    """
+
+    request: str
+    computed: int
+    settled: int
+    junction: int
+    tables: tuple[tuple[int, ...], ...]
+    unsettled: tuple[tuple[int, int], ...] = ()
+    scheduled: int = 0
+
+
 class Observation(Wire, frozen=True):
     """What a backend shows of its state; a part that it cannot show is left out. Lists are by block id, null first."""
 
@@ -88,10 +112,15 @@ class Observation(Wire, frozen=True):
     """Each block's keys in registration order."""
     index: tuple[Holders, ...] | None = None
     """Every cached key, sorted by group and hash."""
+    running: tuple[Running, ...] | None = None
+    """The requests that run, sorted by name; left out where the pool has no hybrid settings."""
 
 
 PARTS = Observation.__struct_fields__
 """The parts of the state that a backend may show."""
+
+IF_HYBRID = "running"
+"""The part that is there only where the pool has hybrid settings."""
 
 
 class Hit(Wire, frozen=True):
@@ -103,6 +132,23 @@ class Hit(Wire, frozen=True):
     reserved: int | None = None
     writer: str | None = None
     pending: int | None = None
+
+
+class Matched(Wire, frozen=True):
+    """What `match` says of a request, in tokens (HIT-PURE-1)."""
+
+    hit: int
+    junction: int
+    pending: int
+
+
+class Admitted(Wire, frozen=True):
+    """What `admit` began: the match that it found, and the tables with the first chunk."""
+
+    hit: int
+    junction: int
+    pending: int
+    tables: tuple[tuple[int, ...], ...]
 
 
 class Answer(Wire, frozen=True):

@@ -19,6 +19,8 @@ def why_not(vector: Trace, capabilities: Capabilities) -> str:
         config.commit is CommitMode.STEPS and Level.STEPS not in capabilities.levels
     ):
         return f"commit={config.commit.value} is not claimed"
+    if config.hybrid is not None and Level.HYBRID not in capabilities.levels:
+        return "level H is not claimed"
     if mode := is_of_a_mode(vector.header.clauses, capabilities):
         return f"it is about {mode}, which is not claimed"
     if missing := {group.kind for group in config.groups} - set(capabilities.group_kinds):

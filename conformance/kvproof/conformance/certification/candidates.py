@@ -17,6 +17,8 @@ from kvproof.conformance.certification.reduce import Candidate, with_operation
 from kvproof.conformance.operations import (
     SAID_BY_THE_SUITE,
     AddRequest,
+    Admit,
+    Advance,
     Allocate,
     Append,
     BeginStep,
@@ -26,7 +28,16 @@ from kvproof.conformance.operations import (
     Operation,
     Truncate,
 )
-from kvproof.spec.vocabulary import COPY_PREFIX, CommitMode, GroupConfig, GroupKind, PoolConfig, Residency
+from kvproof.spec.vocabulary import (
+    COPY_PREFIX,
+    CommitMode,
+    GroupConfig,
+    GroupKind,
+    HybridConfig,
+    PoolConfig,
+    Residency,
+    Retention,
+)
 
 OFTEN_EMPTY = ("extra_keys", "mask", "replace")
 """Fields that most operations leave at their default."""
@@ -54,6 +65,8 @@ def _smaller(operation: Operation) -> Iterator[Operation]:
                 yield msgspec.structs.replace(operation, **{field: (*value[:place], *value[place + 1 :])})
         elif field in OFTEN_EMPTY and value:
             yield msgspec.structs.replace(operation, **{field: _default(operation, field)})
+    if isinstance(operation, Admit | Advance) and type(operation.end) is int and operation.end > 1:
+        yield from (msgspec.structs.replace(operation, end=end) for end in (operation.end // 2, operation.end - 1))
     if isinstance(operation, AddRequest | Append) and isinstance(operation.tokens, tuple) and operation.tokens:
         length = len(operation.tokens)
         for tokens in (operation.tokens[: length // 2], operation.tokens[:-1], operation.tokens[1:], (0,) * length):
@@ -99,6 +112,22 @@ def merged_operations(config: PoolConfig, items: Sequence[Item]) -> Iterator[Can
                         whole = Item(Free(holder, (*blocks, *more)), one.label, {**one.blocks, **other.blocks})
                         yield config, [*rest[: second - 1], whole, *rest[second - 1 :]]
                         yield config, [*rest[:first], whole, *rest[first:]]
+
+
+def fewer_steps(config: PoolConfig, items: Sequence[Item]) -> Iterator[Candidate]:
+    """Without the beginning and the end of a step; those after it are counted anew. What it did is left to the next."""
+    begins = [number for number, item in enumerate(items) if isinstance(item.operation, BeginStep)]
+    for number, item in enumerate(items):
+        step = item.operation.step if isinstance(item.operation, Commit) else None
+        if type(step) is int and 1 <= step <= len(begins):
+            left = [each for place, each in enumerate(items) if place not in (number, begins[step - 1])]
+            yield config, [with_operation(each, _earlier(each.operation, step)) for each in left]
+
+
+def _earlier(operation: Operation, gone: int) -> Operation:
+    if isinstance(operation, Commit) and type(operation.step) is int and operation.step > gone:
+        return Commit(operation.step - 1)
+    return operation
 
 
 def is_plain(operation: Operation) -> bool:
@@ -147,13 +176,34 @@ def smaller_pools(config: PoolConfig, items: Sequence[Item]) -> Iterator[Candida
             yield replace(config, num_blocks=blocks), items
     for gone in range(len(config.groups) if len(config.groups) > 1 else 0):
         left = [item for item in items if getattr(item.operation, "group", None) != gone]
-        without = replace(config, groups=(*config.groups[:gone], *config.groups[gone + 1 :]))
+        groups = (*config.groups[:gone], *config.groups[gone + 1 :])
+        without = replace(config, groups=groups, hybrid=_hybrid_without_group(config.hybrid, gone))
         yield without, [with_operation(item, _without_group(item.operation, gone)) for item in left]
     yield replace(config, residency=Residency.LOGICAL), items
     ends = [item for item in items if not isinstance(item.operation, BeginStep | Commit)]
-    yield replace(config, commit=CommitMode.IMMEDIATE), ends
+    yield replace(config, commit=CommitMode.IMMEDIATE, hybrid=None), ends
+    yield from ((replace(config, hybrid=hybrid), items) for hybrid in _plainer_hybrids(config.hybrid))
     for place, group in enumerate(config.groups):
         yield from ((replace(config, groups=_with(config.groups, place, each)), items) for each in _plainer(group))
+
+
+def _hybrid_without_group(hybrid: HybridConfig | None, gone: int) -> HybridConfig | None:
+    """The settings where one group is left out."""
+    if hybrid is None:
+        return None
+    return replace(hybrid, drop=tuple(group - (group > gone) for group in hybrid.drop if group != gone))
+
+
+def _plainer_hybrids(hybrid: HybridConfig | None) -> Iterator[HybridConfig | None]:
+    """No hybrid settings, or one less of them."""
+    if hybrid is None:
+        return
+    yield None
+    yield from (replace(hybrid, drop=tuple(kept for kept in hybrid.drop if kept != group)) for group in hybrid.drop)
+    yield replace(hybrid, lookahead=0)
+    yield replace(hybrid, retention=Retention.JUNCTION, interval=None)
+    yield replace(hybrid, checkpoints=False)
+    yield replace(hybrid, fine_grained=True)
 
 
 def _plainer(group: GroupConfig) -> Iterator[GroupConfig]:

@@ -126,12 +126,24 @@ class _Examiner:
         yield "vectors", self._run_vectors
         if profile.exhaustive:
             yield "exhaustive", lambda: exhaustive(subject, self._tell_outcome)
-        yield "random", lambda: random_walks(subject, seed, profile.walks, profile.operations, self._tell_outcome)
+        yield (
+            "random",
+            lambda: random_walks(
+                subject, seed, profile.walks, profile.operations, self._tell_outcome, profile.hybrid_walks
+            ),
+        )
         if profile.workloads:
             yield "traces", self._run_workloads
         yield (
             "illegal",
-            lambda: near_misses(subject, seed, profile.illegal_walks, profile.operations, self._tell_outcome),
+            lambda: near_misses(
+                subject,
+                seed,
+                profile.illegal_walks,
+                profile.operations,
+                self._tell_outcome,
+                profile.hybrid_illegal_walks,
+            ),
         )
 
     def _is_enough(self, done: Outcome) -> bool:

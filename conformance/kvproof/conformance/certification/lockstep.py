@@ -8,12 +8,12 @@ from dataclasses import dataclass, replace
 from msgspec import structs
 
 from kvproof.conformance.backends.interface import AdapterError, Backend, Capabilities
-from kvproof.conformance.backends.wire import PARTS, Hit, Observation, Step, WireEvent, as_events
+from kvproof.conformance.backends.wire import PARTS, Admitted, Hit, Matched, Observation, Step, WireEvent, as_events
 from kvproof.conformance.certification.choices import step_without_order
 from kvproof.conformance.certification.events_apart import with_drains, without_drains
 from kvproof.conformance.certification.follow import followed, items_of
 from kvproof.conformance.certification.model import Expected, Model
-from kvproof.conformance.certification.reads import reads_after
+from kvproof.conformance.certification.reads import reads_after, reads_before
 from kvproof.conformance.operations import Allocate, Lookup, Operation, Read, TakeEvents
 from kvproof.conformance.preconditions import violations
 from kvproof.conformance.terminal import counted
@@ -106,6 +106,9 @@ class Lockstep:
         With `reads` a backend that owns memory is also asked what blocks hold, see `reads_after`.
         """
         for operation in operations:
+            if reads and self.model.owns_memory:
+                for read in reads_before(self.model.world, operation):
+                    self._take(read)
             self._take(operation)
             if reads and self.model.owns_memory and self.divergence is None:
                 for read in reads_after(self.model.world, operation):
@@ -248,6 +251,10 @@ def _plain(value: object) -> object:
             return [_plain(item) for item in value]
         case Hit():
             return {"block": value.block, "reserved": value.reserved, "writer": value.writer, "pending": value.pending}
+        case Matched() | Admitted():
+            return {field: _plain(getattr(value, field)) for field in value.__struct_fields__}
+        case dict() if "hit" in value:
+            return {field: _plain(item) for field, item in value.items()}
         case dict():
             return {"block": None, "reserved": None, "writer": None, "pending": None, **value}
     return value

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 
 from kvproof.conformance.backends.interface import Capabilities, Level
+from kvproof.conformance.certification.marks_of_running import KINDS_OF_MARKS, MARKS_OF_RUNNING
 from kvproof.conformance.operations import (
     Allocate,
     Attach,
@@ -146,6 +147,7 @@ MARKS: dict[str, tuple[Level, Seen]] = {
     "a reader read what another request had written": (Level.DATA, _read_what_another_wrote),
     "content was copied": (Level.DATA, _copied),
     "a step was committed with another in flight": (Level.STEPS, _committed_one_of_two_steps),
+    **{name: (Level.HYBRID, seen) for name, seen in MARKS_OF_RUNNING.items()},
 }
 """Every situation, with the level whose claim it belongs to."""
 
@@ -164,6 +166,8 @@ _NEEDS = {
 """The operation without which a situation cannot be met."""
 
 
+_NEEDS_KINDS = {name: frozenset(kinds) for name, kinds in KINDS_OF_MARKS.items()}
+
 _NAMED_ONLY = ("a reader read what another request had written",)
 """What cannot be told where references are anonymous."""
 
@@ -173,6 +177,7 @@ def reachable(capabilities: Capabilities) -> list[str]:
     partial = any(kind is not GroupKind.RECURRENT for kind in capabilities.group_kinds)
     named = HolderMode.NAMED in capabilities.holders
     names = [name for name, (level, _) in MARKS.items() if level in capabilities.levels]
+    names = [name for name in names if _NEEDS_KINDS.get(name, frozenset()) <= set(capabilities.group_kinds)]
     names = [name for name in names if named or name not in _NAMED_ONLY]
     offered = [name for name in names if name not in _NEEDS or _NEEDS[name] in capabilities.operations]
     return [name for name in offered if partial or name not in _NEEDS]

@@ -22,6 +22,8 @@ from kvproof.conformance.certification.choices import (
 from kvproof.conformance.certification.marks import marks_of
 from kvproof.conformance.large import MOST_OBSERVED, world_of
 from kvproof.conformance.operations import (
+    Admit,
+    Advance,
     Allocate,
     CacheFullBlocks,
     CachePartialBlock,
@@ -36,6 +38,7 @@ from kvproof.conformance.operations import (
 )
 from kvproof.conformance.preconditions import violations
 from kvproof.conformance.undefined import undefined
+from kvproof.conformance.world import World
 from kvproof.spec.vocabulary import CommitMode, PoolConfig
 
 OF_CONTENT = (Write, Read, Copy)
@@ -45,7 +48,7 @@ A copy is one of them only where keys are committed at once; with steps it keeps
 """
 
 BY_CONTENT = (CacheFullBlocks, CachePartialBlock, Copy, Move)
-"""Operations that can be undefined, by what the blocks hold."""
+"""Operations that can be undefined, by what the blocks hold; with hybrid settings others are, by what runs."""
 
 
 def is_of_content(operation: Operation, config: PoolConfig) -> bool:
@@ -60,6 +63,9 @@ def offered(capabilities: Capabilities) -> frozenset[str]:
     return frozenset((*EVERY_POOL, *capabilities.operations))
 
 
+Rows = tuple[int, ...] | tuple[tuple[int, ...], ...]
+
+
 @dataclass(frozen=True, slots=True)
 class Expected:
     """What a backend has to do with an operation: refuse it with one of `errors`, or answer `result` if there is none.
@@ -72,8 +78,8 @@ class Expected:
     errors: frozenset[str]
     seen: Observation
     events: tuple[WireEvent, ...] | None
-    rows: tuple[int, ...] | None = None
-    """What a write leaves in its block, for a backend that owns memory."""
+    rows: Rows | None = None
+    """What a write leaves in its block, or what a chunk computes in each group, for a backend that owns memory."""
 
     @property
     def sent(self) -> Operation:
@@ -113,7 +119,8 @@ class Model:
 
     def is_undefined(self, operation: Operation) -> bool:
         """Whether the specification leaves open what the operation does: nobody may ask for it."""
-        if not isinstance(operation, BY_CONTENT) or violations(self.world.situation, operation):
+        may_be = isinstance(operation, BY_CONTENT) or self.world.config.hybrid is not None
+        if not may_be or violations(self.world.situation, operation):
             return False
         return undefined(self.world, operation) is not None
 
@@ -124,8 +131,8 @@ class Model:
         result, rows = None, None
         if not errors:
             before = world.state
-            if self.owns_memory and isinstance(operation, Write):
-                rows = world.rows(operation.request, operation.position, operation.group)
+            if self.owns_memory:
+                rows = _rows(world, operation)
             returned = world.apply(operation)
             if self.shows_all:
                 self.met.update(marks_of(operation, before, world.state, returned))
@@ -160,3 +167,13 @@ class Model:
         """The parts of the state that the backend shows."""
         seen = view(self.world.whole_state(), self._parts)
         return seen if self.in_order else seen_without_order(seen)
+
+
+def _rows(world: World, operation: Operation) -> Rows | None:
+    """What the forward pass of a legal operation computes."""
+    match operation:
+        case Write(request=name, position=position, group=group):
+            return world.rows(name, position, group)
+        case Admit() | Advance():
+            return world.rows_of_chunk(operation)
+    return None

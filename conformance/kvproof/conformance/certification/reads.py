@@ -4,9 +4,21 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from kvproof.conformance.operations import Attach, Copy, Move, Operation, Read, Rollback, Touch
+from kvproof.conformance.operations import (
+    Admit,
+    Advance,
+    Attach,
+    Copy,
+    Move,
+    Operation,
+    Read,
+    Release,
+    Rollback,
+    Touch,
+    Truncate,
+)
 from kvproof.conformance.world import World
-from kvproof.spec.vocabulary import POOL_COPY_PREFIX, HolderMode
+from kvproof.spec.vocabulary import COPY_PREFIX, POOL_COPY_PREFIX, HolderMode
 
 
 def reads_after(world: World, operation: Operation) -> Iterator[Read]:
@@ -14,9 +26,33 @@ def reads_after(world: World, operation: Operation) -> Iterator[Read]:
     match operation:
         case Touch(block=block) | Attach(block=block) | Copy(dst=block) | Move(dst=block):
             yield from _read(world, block)
-        case Rollback():
+        case Admit(request=name) | Truncate(request=name):
+            yield from _read_tables(world, name)
+        case Advance(request=name):
+            yield from _read_copies(world, name)
+        case Rollback() | Release():
             for block in range(world.config.num_blocks):
                 yield from _read(world, block)
+
+
+def reads_before(world: World, operation: Operation) -> Iterator[Read]:
+    """The reads that come before an operation: of all that the next chunk of a request goes on with."""
+    if isinstance(operation, Advance):
+        yield from _read_tables(world, operation.request)
+
+
+def _read_tables(world: World, name: object) -> Iterator[Read]:
+    """Everything in the tables of a request that runs."""
+    for running in world.state.running or ():
+        if running.request == name:
+            yield from (Read(running.request, block) for table in running.tables for block in table if block)
+
+
+def _read_copies(world: World, name: object) -> Iterator[Read]:
+    """The states that were moved before the request overwrites them."""
+    copies = {f"{COPY_PREFIX}{group}:{name}" for group in range(len(world.config.groups))}
+    for block, state in enumerate(world.state.blocks if world.state.running else ()):
+        yield from (Read(holder, block) for holder, _ in state.holders if holder in copies)
 
 
 def _read(world: World, block: object) -> Iterator[Read]:

@@ -8,14 +8,14 @@ is random.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import replace
+from dataclasses import fields, replace
 from itertools import combinations
 from typing import Generic, Protocol, TypeVar
 
 from kvproof.conformance.certification.follow import Item, followed, items_of
 from kvproof.conformance.operations import Operation, describe
 from kvproof.conformance.world import World
-from kvproof.spec.vocabulary import GroupKind, PoolConfig
+from kvproof.spec.vocabulary import GroupKind, HybridConfig, PoolConfig
 
 MOST_RUNS = 1000
 """Candidates that are run at most."""
@@ -135,9 +135,18 @@ def _weight(config: PoolConfig) -> tuple[int, ...]:
     return (
         config.num_blocks,
         len(config.groups),
-        sum(one != other for one, other in zip(modes, usual, strict=True)),
+        sum(one != other for one, other in zip(modes, usual, strict=True)) + _settings(config.hybrid),
         sum(group.block_size for group in config.groups),
         config.hash_block_size,
         sum(_KINDS.index(group.kind) for group in config.groups),
         sum(group.window or 0 for group in config.groups),
     )
+
+
+def _settings(hybrid: HybridConfig | None) -> int:
+    """How many hybrid settings there are to know."""
+    if hybrid is None:
+        return 0
+    usual = HybridConfig()
+    changed = [each.name for each in fields(usual) if getattr(hybrid, each.name) != getattr(usual, each.name)]
+    return 1 + len(hybrid.drop) + len(changed)

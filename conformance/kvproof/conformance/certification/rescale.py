@@ -16,8 +16,8 @@ from kvproof.spec.vocabulary import PoolConfig
 Scale = Callable[[int], int]
 """What becomes of a number of tokens."""
 
-COUNTS = ("position", "num_tokens")
-"""The fields that count tokens."""
+COUNTS = ("position", "num_tokens", "start", "end", "tokens", "cap", "junction")
+"""The fields that count tokens, where they hold a number."""
 
 
 def smaller_blocks(config: PoolConfig, items: Sequence[Item]) -> Iterator[Candidate]:
@@ -25,7 +25,10 @@ def smaller_blocks(config: PoolConfig, items: Sequence[Item]) -> Iterator[Candid
     h = config.hash_block_size
     if h > 1:
         groups = tuple(replace(group, block_size=group.block_size // h) for group in config.groups)
-        yield replace(config, hash_block_size=1, groups=groups), _scaled(items, lambda n: -(-n // h), h)
+        hybrid = config.hybrid
+        if hybrid is not None and hybrid.interval is not None:
+            hybrid = replace(hybrid, interval=hybrid.interval // h)
+        yield replace(config, hash_block_size=1, groups=groups, hybrid=hybrid), _scaled(items, lambda n: -(-n // h), h)
     sizes = {group.block_size for group in config.groups}
     if len(sizes) == 1 and (size := sizes.pop()) > h:
         for less in dict.fromkeys((h, size - h)):

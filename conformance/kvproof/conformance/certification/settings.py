@@ -8,8 +8,9 @@ from itertools import product
 from random import Random
 
 from kvproof.conformance.backends.interface import Capabilities, Level
+from kvproof.conformance.hybrid_scope import HybridScope
 from kvproof.conformance.scope import Scope
-from kvproof.conformance.walk import random_config
+from kvproof.conformance.walk import random_config, random_hybrid_config
 from kvproof.spec.vocabulary import CommitMode, GroupConfig, GroupKind, HashAlgorithm, HolderMode, PoolConfig
 
 
@@ -60,6 +61,17 @@ def random_pool(capabilities: Capabilities, random: Random) -> PoolConfig:
     )
 
 
+def random_hybrid_pool(capabilities: Capabilities, random: Random) -> PoolConfig:
+    """A small pool over which requests run, of kinds that the backend claims."""
+    drawn = random_hybrid_config(random, capabilities.group_kinds, capabilities.most_groups)
+    return replace(
+        drawn,
+        hash_algorithm=algorithm_of(capabilities),
+        hash_seed=b"",
+        residency=random.choice(capabilities.residency),
+    )
+
+
 def scopes(capabilities: Capabilities) -> Iterator[Scope]:
     """Tiny pools in all claimed modes, to be driven through every state."""
     modes = product(commit_modes(capabilities), capabilities.holders, capabilities.residency, capabilities.group_kinds)
@@ -75,6 +87,20 @@ def scopes(capabilities: Capabilities) -> Iterator[Scope]:
             yield Scope(1, ("a",), 2, kind, residency=residency, commit=commit)
 
 
+def hybrid_scopes(capabilities: Capabilities) -> Iterator[HybridScope]:
+    """Tiny pools over which requests run, of kinds that are claimed."""
+    attention = GroupConfig(GroupKind.FULL_ATTENTION, 1)
+    window = GroupConfig(GroupKind.SLIDING_WINDOW, 1, 1)
+    state = GroupConfig(GroupKind.RECURRENT, 1)
+    for scope in (
+        HybridScope(3, (attention, window, state), ("aa",)),
+        HybridScope(2, (GroupConfig(GroupKind.FULL_ATTENTION, 2), GroupConfig(GroupKind.RECURRENT, 2)), ("aa",)),
+        HybridScope(2, (GroupConfig(GroupKind.FULL_ATTENTION, 2),), ("aa",), truncates=True),
+    ):
+        if Level.HYBRID in capabilities.levels and is_claimed(scope.config, capabilities):
+            yield scope
+
+
 def is_claimed(config: PoolConfig, capabilities: Capabilities) -> bool:
     """Whether a backend with these claims can be asked for such a pool."""
     return (
@@ -83,4 +109,5 @@ def is_claimed(config: PoolConfig, capabilities: Capabilities) -> bool:
         and config.residency in capabilities.residency
         and config.holders in capabilities.holders
         and config.commit in commit_modes(capabilities)
+        and (config.hybrid is None or Level.HYBRID in capabilities.levels)
     )

@@ -12,6 +12,7 @@ from kvproof.conformance.backends.interface import Backend, Capabilities
 from kvproof.conformance.certification.attribution import clauses_of
 from kvproof.conformance.certification.candidates import (
     fewer_names,
+    fewer_steps,
     merged_operations,
     plain_names,
     smaller_operations,
@@ -25,7 +26,7 @@ from kvproof.conformance.operations import Operation, name_of
 from kvproof.conformance.world import World
 from kvproof.spec.vocabulary import PoolConfig
 
-PASSES = (smaller_pools, smaller_operations, merged_operations, fewer_names, smaller_blocks)
+PASSES = (fewer_steps, smaller_pools, smaller_operations, merged_operations, fewer_names, smaller_blocks)
 """What is tried, beside leaving operations out."""
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from kvproof.conformance.backends.interface import AdapterError, Capabilities, Level
-from kvproof.conformance.backends.wire import Observation, Step
+from kvproof.conformance.backends.wire import IF_HYBRID, Observation, Step
 from kvproof.conformance.certification.lockstep import AdapterCrash
 from kvproof.conformance.certification.settings import plain_pool
 from kvproof.conformance.certification.stages import Outcome, Subject
@@ -78,6 +78,8 @@ def _only_block(step: Step, config: PoolConfig) -> int:
 def _check_what_is_shown(capabilities: Capabilities, config: PoolConfig, step: Step, after: str) -> None:
     seen = step.seen or Observation()
     for part in capabilities.observes:
+        if part == IF_HYBRID and config.hybrid is None:
+            continue
         shown = getattr(seen, part)
         if shown is None:
             raise AdapterError(f"after {after} nothing is shown of {part}, which is claimed to be shown")

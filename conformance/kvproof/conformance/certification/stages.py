@@ -16,13 +16,14 @@ from random import Random
 from kvproof.conformance.backends.interface import Backend, Capabilities, Level
 from kvproof.conformance.certification.lockstep import Divergence, Lockstep
 from kvproof.conformance.certification.model import Model
-from kvproof.conformance.certification.settings import random_pool, scopes
+from kvproof.conformance.certification.settings import hybrid_scopes, random_hybrid_pool, random_pool, scopes
 from kvproof.conformance.certification.spoil import spoiled
 from kvproof.conformance.certification.tour import Tour
+from kvproof.conformance.hybrid_proposals import proposer_for
+from kvproof.conformance.hybrid_scope import HybridScope
 from kvproof.conformance.operations import AddRequest, Append, Hashes, Operation, Read, Truncate, name_of
 from kvproof.conformance.preconditions import violations
 from kvproof.conformance.scope import Scope
-from kvproof.conformance.step_proposals import proposer_for
 from kvproof.spec.vocabulary import PoolConfig
 
 
@@ -89,16 +90,14 @@ class Subject:
         return Lockstep(self.backend, self.capabilities, config, watch)
 
 
-def random_walks(subject: Subject, seed: int, walks: int, operations: int, tell: Tell) -> Outcome:
-    """Random operations in random pools; some are illegal, as it happens.
+def random_walks(subject: Subject, seed: int, walks: int, operations: int, tell: Tell, hybrid: int = 0) -> Outcome:
+    """Random operations in random pools; some are illegal, as it happens. With level H `hybrid` walks more.
 
     In every fourth walk only answers are compared, so that events wait until they are taken.
     """
     done = Outcome("random")
-    for number in range(seed, seed + walks):
-        random = Random(number)
-        watch = number % UNWATCHED != 0
-        lockstep = subject.beside_the_reference(random_pool(subject.capabilities, random), watch)
+    for number, random, config in _pools(subject.capabilities, seed, walks, hybrid):
+        lockstep = subject.beside_the_reference(config, watch=number % UNWATCHED != 0)
         _run(lockstep, islice(_draws(lockstep, random), operations), done)
         tell(done)
         if subject.is_enough(done):
@@ -107,12 +106,23 @@ def random_walks(subject: Subject, seed: int, walks: int, operations: int, tell:
     return done
 
 
-def near_misses(subject: Subject, seed: int, walks: int, operations: int, tell: Tell) -> Outcome:
+def _pools(capabilities: Capabilities, seed: int, walks: int, hybrid: int) -> Iterator[tuple[int, Random, PoolConfig]]:
+    """A pool for each walk; with level H there are more walks, in pools over which requests run."""
+    for number in range(seed, seed + walks):
+        random = Random(number)
+        yield number, random, random_pool(capabilities, random)
+    if Level.HYBRID in capabilities.levels:
+        for number in range(seed, seed + hybrid):
+            random = Random(f"hybrid {number}")
+            yield number, random, random_hybrid_pool(capabilities, random)
+
+
+def near_misses(subject: Subject, seed: int, walks: int, operations: int, tell: Tell, hybrid: int = 0) -> Outcome:
     """Random walks in which most operations must be refused: they are legal but for one field."""
     done = Outcome("illegal")
-    for number in range(seed, seed + walks * (Level.ROBUSTNESS in subject.capabilities.levels)):
-        random = Random(number)
-        lockstep = subject.beside_the_reference(random_pool(subject.capabilities, random))
+    refuses = Level.ROBUSTNESS in subject.capabilities.levels
+    for _, random, config in _pools(subject.capabilities, seed, walks * refuses, hybrid * refuses):
+        lockstep = subject.beside_the_reference(config)
         _run(lockstep, islice(_spoiled(lockstep, random), operations), done)
         tell(done)
         if subject.is_enough(done):
@@ -124,7 +134,8 @@ def near_misses(subject: Subject, seed: int, walks: int, operations: int, tell: 
 def exhaustive(subject: Subject, tell: Tell) -> Outcome:
     """Every operation in every state of some tiny pools, on as few paths as will do."""
     done = Outcome("exhaustive")
-    for scope in scopes(subject.capabilities):
+    chosen: list[Scope | HybridScope] = [*scopes(subject.capabilities), *hybrid_scopes(subject.capabilities)]
+    for scope in chosen:
         offered = Model(scope.config, subject.capabilities).is_run
         tour = Tour(scope, offered, Level.ROBUSTNESS in subject.capabilities.levels)
         while not tour.is_over:
@@ -138,7 +149,7 @@ def exhaustive(subject: Subject, tell: Tell) -> Outcome:
     return done
 
 
-def _walk(lockstep: Lockstep, scope: Scope, tour: Tour) -> None:
+def _walk(lockstep: Lockstep, scope: Scope | HybridScope, tour: Tour) -> None:
     """The next path of a tour; where the backend chooses blocks, it is planned beforehand, and followed."""
     if lockstep.model.in_order:
         lockstep.run(chain(scope.arrivals, tour.path(lockstep.model.world)), reads=True)
@@ -149,7 +160,7 @@ def _walk(lockstep: Lockstep, scope: Scope, tour: Tour) -> None:
         tour.break_off(len(asked) - len(scope.arrivals))
 
 
-def _planned(scope: Scope, tour: Tour) -> Iterator[Operation]:
+def _planned(scope: Scope | HybridScope, tour: Tour) -> Iterator[Operation]:
     world = scope.start()
     for operation in tour.path(world):
         if not violations(world.situation, operation):

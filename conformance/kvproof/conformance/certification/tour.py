@@ -15,9 +15,10 @@ from dataclasses import dataclass, field
 
 import msgspec
 
-from kvproof.conformance.canonical import Canonicalizer, Names
+from kvproof.conformance.canonical import Names
 from kvproof.conformance.certification.follow import with_blocks
-from kvproof.conformance.enabled import EnabledOperations
+from kvproof.conformance.explore import ways_of
+from kvproof.conformance.hybrid_scope import HybridScope
 from kvproof.conformance.operations import Commit, Operation
 from kvproof.conformance.preconditions import violations
 from kvproof.conformance.scope import Scope
@@ -54,9 +55,9 @@ class Tour:
     An operation belongs to it if it is `offered`; an illegal one only where it has to be `refused`.
     """
 
-    def __init__(self, scope: Scope, offered: Callable[[Operation], bool], refused: bool = True) -> None:
+    def __init__(self, scope: Scope | HybridScope, offered: Callable[[Operation], bool], refused: bool = True) -> None:
         self._scope, self._offered, self._refused = scope, offered, refused
-        self._canonical, self._enabled = Canonicalizer(scope), EnabledOperations(scope)
+        self._enabled, self._canonical = ways_of(scope)
         self._names = _Renaming([name for names in scope.holder_classes for name in names])
         self._states: dict[Hashable, State] = {}
         self._path: list[Run] = []

@@ -17,7 +17,7 @@ from typing import TypeVar
 
 import msgspec
 
-from kvproof.conformance.backends.wire import Observation, Wire, WireEvent
+from kvproof.conformance.backends.wire import Observation, Wire, WireEvent, without_hybrid
 from kvproof.conformance.operations import Operation, UnknownOperation, operation_of
 from kvproof.spec.vocabulary import PoolConfig
 
@@ -77,7 +77,7 @@ def trace_of(config: PoolConfig, operations: Iterable[Operation]) -> Trace:
 
 def write(trace: Trace) -> str:
     """The lines of a trace."""
-    lines = [msgspec.json.encode(trace.header)]
+    lines = [msgspec.json.encode(without_hybrid(trace.header))]
     for step in trace.steps:
         fields = msgspec.to_builtins(step.operation)
         expect = msgspec.to_builtins(step.expect)
@@ -108,7 +108,7 @@ def read(text: str, name: str = "trace") -> Trace:
     header = _converted(first, Header, f"{name}:{number}")
     steps: list[TraceStep] = []
     for number, line in lines:
-        if "end" in line:
+        if "end" in line and "op" not in line:  # operations have ends too
             if line["end"] != len(steps):
                 raise TraceError(f"{name}:{number}: {line['end']!r} operations at the end, but {len(steps)} before it")
             if (after := next(lines, None)) is not None:

@@ -6,7 +6,7 @@ from importlib.metadata import entry_points
 
 from rich.console import Console
 
-from kvproof.conformance.backends.interface import LEVELS, NOT_TESTED_YET
+from kvproof.conformance.backends.interface import LEVELS
 from kvproof.conformance.certification.levels import levels
 from kvproof.conformance.terminal import say
 from kvproof.spec.clauses import Level as Binding
@@ -34,5 +34,4 @@ def list_names() -> None:
     say(console, "Levels, and how many MUST clauses each has", "bold")
     must = [level for clause, level in levels().items() if clauses()[clause].level is Binding.MUST]
     for each, meaning in LEVELS.items():
-        later = ", not tested yet" if each in NOT_TESTED_YET else ""
-        say(console, f"  {each.value}  {must.count(each):3}  {meaning}{later}")
+        say(console, f"  {each.value}  {must.count(each):3}  {meaning}")

@@ -11,11 +11,11 @@ from random import Random
 
 from kvproof.conformance.attempts import attempt
 from kvproof.conformance.enabled import EnabledOperations
+from kvproof.conformance.hybrid_proposals import proposer_for
 from kvproof.conformance.operations import Operation
 from kvproof.conformance.preconditions import violations
 from kvproof.conformance.proposals import Proposer
 from kvproof.conformance.scope import Scope
-from kvproof.conformance.step_proposals import proposer_for
 from kvproof.conformance.undefined import undefined
 from kvproof.conformance.walk import random_config
 from kvproof.conformance.world import World

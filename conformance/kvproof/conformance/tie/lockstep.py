@@ -11,10 +11,11 @@ from random import Random
 
 from kvproof.conformance.canonical import Canonicalizer
 from kvproof.conformance.enabled import EnabledOperations
+from kvproof.conformance.hybrid_proposals import proposer_for
 from kvproof.conformance.operations import Append, Operation
 from kvproof.conformance.preconditions import violations
 from kvproof.conformance.scope import Scope
-from kvproof.conformance.step_proposals import StepProposer, proposer_for
+from kvproof.conformance.step_proposals import StepProposer
 from kvproof.conformance.tie.abstraction import Universe, abstract, tabulate, universe_of
 from kvproof.conformance.tie.comparison import differences
 from kvproof.conformance.tie.folding import MACHINE, TRANSITIONS_OF, Machine, Refused, appended, copy_name, fold

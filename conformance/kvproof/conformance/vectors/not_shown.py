@@ -6,6 +6,7 @@ NOT_SHOWN = {
     "POS-UNIT-1": "Views of hashes by block size are the reference's; the language asks for the hashes themselves.",
     "REQ-VIEW-1": "Views of hashes by block size are the reference's; the language asks for the hashes themselves.",
     "POOL-CONFIG-1": "A trace begins with a configuration that is right; making a pool is no operation.",
+    "GROUP-CONFIG-1": "A trace begins with a configuration that is right; making a pool is no operation.",
     "INV-SERVED-2": "What a reader was served is not shown.",
     "INV-STEPS-1": "Who depends on whom, and when a block was allocated, is not shown.",
     "INV-DEPENDS-1": "Who depends on whom is not shown.",

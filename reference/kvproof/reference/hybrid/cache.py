@@ -5,6 +5,7 @@ Each operation decides everything first, then changes the pool by the pool's own
 
 from __future__ import annotations
 
+import dataclasses
 import functools
 import threading
 from collections.abc import Callable, Iterable, Sequence
@@ -16,6 +17,7 @@ from kvproof.reference.hybrid.joint_hit import Chain, Match
 from kvproof.reference.hybrid.retention import keeps
 from kvproof.reference.hybrid.running import Running
 from kvproof.reference.hybrid.split import Grid, split
+from kvproof.reference.observation import PoolState, RunningState
 from kvproof.reference.pool import BlockPool
 from kvproof.reference.positions import slot_end, slot_of
 from kvproof.reference.request import Request
@@ -201,7 +203,7 @@ class HybridCache:
 
         Raises OutOfRange, NotCommitted, OutOfBlocks and NoOpenStep.
         """
-        self._check_request(request)
+        self._check_contract(request)
         check_int("num_tokens", num_tokens, 0, request.num_tokens)
         running = self.running.get(request.request_id)
         if running is not None and num_tokens < running.computed:
@@ -209,6 +211,20 @@ class HybridCache:
                 raise NotCommitted(f"{request.request_id!r} has a chunk that is not committed; commit it or roll back")
             self._cut(request.request_id, running, num_tokens)
         request.truncate(num_tokens)
+
+    @exclusive
+    def observe(self) -> PoolState:
+        """The pool's whole state and what runs, as a value (OBSERVE-1)."""
+        return dataclasses.replace(self.pool.observe(), running=self.observe_running())
+
+    def observe_running(self) -> tuple[RunningState, ...]:
+        """What runs, by name."""
+        committed = self.pool.last_committed_step
+        return tuple([self.running[name].observe(name, committed) for name in sorted(self.running)])
+
+    def tables(self, request_id: Holder) -> tuple[tuple[int, ...], ...]:
+        """The tables of a request that runs, group by group. Raises NotAdmitted."""
+        return tuple(map(tuple, self._running(request_id).tables))
 
     def clone(self, pool: BlockPool) -> HybridCache:
         """An independent copy over a copy of the pool."""
@@ -388,9 +404,13 @@ class HybridCache:
             raise NoOpenStep("a chunk belongs to a step; call begin_step first")
 
     def _check_request(self, request: object) -> None:
+        self._check_contract(request)
+        assert isinstance(request, Request), "checked just now"
+        if request.request_id.startswith(COPY_PREFIX):
+            raise InvalidArgument(f"request {request.request_id!r} has the name of a copy")
+
+    def _check_contract(self, request: object) -> None:
         if not isinstance(request, Request):
             raise InvalidArgument(f"request must be a Request, not {shown(request)}")
         if request.hasher != self.pool.hasher:
             raise InvalidArgument(f"request {request.request_id!r} is hashed by another contract, size or seed")
-        if request.request_id.startswith(COPY_PREFIX):
-            raise InvalidArgument(f"request {request.request_id!r} has the name of a copy")

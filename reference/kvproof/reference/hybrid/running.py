@@ -6,8 +6,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from kvproof.reference.hybrid.groups import first_needed_slot, slots_up_to
+from kvproof.reference.observation import RunningState
 from kvproof.reference.positions import slot_of
-from kvproof.spec.vocabulary import NULL_BLOCK, GroupConfig, GroupKind
+from kvproof.spec.vocabulary import NULL_BLOCK, GroupConfig, GroupKind, Holder
 
 
 @dataclass(slots=True)
@@ -89,6 +90,18 @@ class Running:
 
     def _slots(self, group: int, n: int) -> int:
         return slots_up_to(n, self.groups[group].block_size)
+
+    def observe(self, name: Holder, committed: int) -> RunningState:
+        """All of it as a value; steps are counted in commits after step `committed`."""
+        return RunningState(
+            name,
+            self.computed,
+            self.settled,
+            self.junction,
+            tuple(map(tuple, self.tables)),
+            tuple([(step - committed, end) for step, end in sorted(self.unsettled.items())]),
+            max(0, self.scheduled - committed),
+        )
 
     def clone(self) -> Running:
         """An independent copy."""

@@ -9,9 +9,12 @@ from kvproof.conformance.backends.wire import Hit
 from kvproof.conformance.certification.attribution.case import Case, Clauses
 from kvproof.conformance.certification.attribution.content import of_content
 from kvproof.conformance.certification.attribution.events import of_drained
+from kvproof.conformance.certification.attribution.running import is_of_running, of_result_of_running
 from kvproof.conformance.certification.attribution.tables import REFUSALS, RESULTS, USUAL_REFUSALS
 from kvproof.conformance.operations import (
     AddRequest,
+    Admit,
+    Advance,
     Allocate,
     Append,
     Attach,
@@ -22,9 +25,12 @@ from kvproof.conformance.operations import (
     FullKey,
     Hashes,
     Lookup,
+    Match,
     Operation,
     Read,
+    Release,
     Rollback,
+    Split,
     TakeEvents,
     Touch,
     Truncate,
@@ -71,6 +77,10 @@ def _of_missing_refusal(case: Case) -> Clauses:
     missing = case.errors
     if "InvalidBlock" in missing and case.names_the_null_block:
         return ("POOL-NULL-1",)
+    if case.config.hybrid is None and isinstance(case.operation, Match | Split | Admit | Advance | Release):
+        return ("GROUP-CONFIG-2",)
+    if isinstance(case.operation, Truncate) and missing & {"NotCommitted", "NoOpenStep", "OutOfBlocks"}:
+        return ("BACK-TRUNCATE-1",) if "NotCommitted" in missing else ("BACK-CUT-3",)
     if "NoOpenStep" in missing:
         return ("STEP-OPEN-2",) if case.has_steps else ("STEP-IMMEDIATE-1",)
     if "InvalidArgument" in missing and (clauses := _of_names(case)):
@@ -178,6 +188,8 @@ def _of_wrong_refusal(case: Case, error: str) -> Clauses:
             return ("REG-REPLACE-1",) if case.replaces else ("REG-CONFLICT-1", promised)
     if isinstance(operation, Write) and error == "ContentConflict" and _was_rolled_back(case.found.operations):
         return ("STEP-ROLLBACK-2", "CONTENT-WRITE-1")  # a claim was left that had to go
+    if isinstance(operation, Truncate) and error == "NotCommitted":
+        return ("BACK-TRUNCATE-1",)
     if isinstance(operation, Commit | Rollback | Attach) or case.name in {"evict", "reset", "finish"}:
         return (promised,)
     return _usual(case, error) or (promised,)
@@ -201,6 +213,8 @@ def _repeats(case: Case) -> bool:
 
 def _of_result(case: Case, expected: object, got: object) -> Clauses:
     operation = case.operation
+    if is_of_running(case):
+        return of_result_of_running(case, expected, got)
     match operation:
         case Hashes():
             return _of_hashes(case.found.operations)

@@ -36,6 +36,22 @@ REFUSALS = {
     ("read", "NotReferenced"): "CONTENT-READ-1",
     ("commit", "OutOfOrder"): "STEP-COMMIT-2",
     ("reset", "StillReferenced"): "POOL-RESET-2",
+    ("split", "OutOfRange"): "SPLIT-RANGE-1",
+    ("admit", "OutOfRange"): "ADMIT-RANGE-1",
+    ("admit", "AlreadyAdmitted"): "ADMIT-RANGE-1",
+    ("admit", "InvalidArgument"): "ADMIT-RANGE-1",
+    ("admit", "OutOfBlocks"): "ADMIT-ATOMIC-1",
+    ("admit", "AlreadyHeld"): "ADMIT-ATOMIC-1",
+    ("admit", "NotCached"): "ADMIT-SHARE-1",
+    ("advance", "OutOfRange"): "ADVANCE-RANGE-1",
+    ("advance", "NotAdmitted"): "ADVANCE-RANGE-1",
+    ("advance", "OutOfOrder"): "ADVANCE-ONCE-1",
+    ("advance", "OutOfBlocks"): "ADVANCE-ATOMIC-1",
+    ("advance", "ContentConflict"): "ADVANCE-MOVE-1",
+    ("release", "NotAdmitted"): "RELEASE-2",
+    ("truncate", "NotCommitted"): "BACK-TRUNCATE-1",
+    ("truncate", "NoOpenStep"): "BACK-CUT-3",
+    ("truncate", "OutOfBlocks"): "BACK-CUT-3",
 }
 """(operation, error) -> the clause that demands the error."""
 
@@ -74,6 +90,11 @@ RESULTS = {
     "attach": "STEP-ATTACH-1",
     "rollback": "STEP-ROLLBACK-1",
     "finish": "STEP-FINISH-1",
+    "match": "HIT-JOINT-1",
+    "split": "SPLIT-ALIGN-1",
+    "admit": "ADMIT-FRESH-1",
+    "advance": "ADVANCE-ATTENTION-1",
+    "release": "RELEASE-1",
 }
 """operation -> what promises its result, or that it is granted at all."""
 
@@ -102,9 +123,59 @@ STATES = {
 """(operation, where) -> the clause; other places are those of the operation's result."""
 
 
+_WHAT_IS_USABLE = ("match", "admit")
+
+OF_REQUESTS = {
+    "GROUP-ALIGN-1": _WHAT_IS_USABLE,
+    "GROUP-CONFIG-2": ("match", "split", "admit", "advance", "release"),
+    "HIT-ATTENTION-1": _WHAT_IS_USABLE,
+    "HIT-WINDOW-1": _WHAT_IS_USABLE,
+    "HIT-RECURRENT-1": _WHAT_IS_USABLE,
+    "HIT-ZERO-1": _WHAT_IS_USABLE,
+    "HIT-DROP-1": _WHAT_IS_USABLE,
+    "HIT-JOINT-1": _WHAT_IS_USABLE,
+    "HIT-JUNCTION-1": _WHAT_IS_USABLE,
+    "HIT-PENDING-1": _WHAT_IS_USABLE,
+    "HIT-PURE-1": ("match",),
+    "HIT-SOURCE-1": ("admit",),
+    "SPLIT-NONE-1": ("split",),
+    "SPLIT-DECODE-1": ("split",),
+    "SPLIT-STOP-1": ("split",),
+    "SPLIT-STOP-2": ("split",),
+    "SPLIT-STOP-3": ("split",),
+    "SPLIT-STOP-4": ("split",),
+    "SPLIT-EARLIEST-1": ("split",),
+    "SPLIT-PROGRESS-1": ("split",),
+    "ADMIT-ORDER-1": ("admit",),
+    "ADMIT-COPY-1": ("admit",),
+    "ADMIT-JUNCTION-1": ("admit",),
+    "ADVANCE-LETGO-1": ("advance",),
+    "ADVANCE-STATE-1": ("advance", "admit"),
+    "ADVANCE-COPY-1": ("advance",),
+    "ADVANCE-WRITE-1": ("advance", "admit"),
+    "ADVANCE-FULL-1": ("advance", "admit"),
+    "ADVANCE-TAIL-1": ("advance", "admit"),
+    "ADVANCE-KEEP-1": ("advance", "admit"),
+    "ADVANCE-REGISTER-1": ("advance", "admit"),
+    "RETAIN-LAST-1": ("advance", "admit"),
+    "RETAIN-JUNCTION-1": ("advance", "admit"),
+    "RETAIN-BOUNDARIES-1": ("advance", "admit"),
+    "RETAIN-INTERVAL-1": ("advance", "admit"),
+    "BACK-ROLLBACK-1": ("rollback", "release"),
+    "BACK-PROMPT-1": ("split",),
+    "BACK-SLOTS-1": ("rollback", "release", "truncate"),
+    "BACK-CUT-1": ("truncate",),
+    "BACK-CUT-2": ("truncate",),
+    "INV-TABLE-1": ("admit", "advance", "truncate"),
+    "INV-TABLE-2": ("rollback", "truncate", "commit"),
+    "INV-TABLE-3": ("admit", "advance", "release", "rollback", "truncate"),
+}
+"""clause -> the operations that can break it, where requests run over all groups; see `running`."""
+
+
 def operations_of(clause: str) -> frozenset[str]:
     """The operations whose answer, or what they leave behind, can break a clause, as far as is told here."""
     by_result = {name for name, promised in RESULTS.items() if promised == clause}
     by_refusal = {name for (name, _), demanded in REFUSALS.items() if demanded == clause}
     by_state = {name for (name, _), kept in STATES.items() if kept == clause}
-    return frozenset(by_result | by_refusal | by_state)
+    return frozenset(by_result | by_refusal | by_state | set(OF_REQUESTS.get(clause, ())))
