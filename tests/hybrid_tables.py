@@ -36,9 +36,12 @@ def needed_slots(group: GroupConfig, n: int) -> range:
 def _wrong_at(cache: HybridCache, running: Running, request: Request, n: int, step: int) -> Iterator[str]:
     ghost = cache.pool.ghost
     assert ghost is not None
+    copied_to = {dst for _, _, dst, _ in cache.pool.observe().steps.copies}
     for group, config in enumerate(running.groups):
         for slot in needed_slots(config, n) if n else ():
             block = running.tables[group][slot] if slot < len(running.tables[group]) else NULL_BLOCK
+            if block in copied_to and step < cache.pool.current_step and config.kind is GroupKind.RECURRENT:
+                continue  # its state was left to a reader, and a request with a state never goes back
             end = n if config.kind is GroupKind.RECURRENT else min(n, (slot + 1) * config.block_size)
             content = ghost.content_after(block, step)
             if block == NULL_BLOCK or content is None or not content.fits(Prefix(request, end), group, config):

@@ -44,7 +44,7 @@ def ends(rig: HybridRig, request: Request, cap: int, junction: int = 0, start: i
 def test_a_split_takes_what_the_request_has_left_and_no_more(hybrid: MakeHybrid) -> None:
     rig = hybrid(ATTENTION, STATE)
     r1 = prompt(rig, 10)
-    right = dict(start=4, tokens=6, cap=6, junction=10)
+    right = {"start": 4, "tokens": 6, "cap": 6, "junction": 10}
     assert rig.cache.split(r1, **right) == 6
     for wrong in (
         {"start": -1},
@@ -348,7 +348,7 @@ def kept_at(chosen: HybridConfig, block: int, tokens: int, prompt_tokens: int) -
 
 
 @pytest.mark.clause("SPLIT-PROGRESS-1")
-@pytest.mark.parametrize(("chosen", "groups"), settings())
+@pytest.mark.parametrize(("chosen", "groups"), list(settings()))
 def test_every_prefill_reaches_its_end_from_every_start_with_every_budget(
     hybrid: MakeHybrid, chosen: HybridConfig, groups: tuple[GroupConfig, ...]
 ) -> None:
@@ -363,7 +363,7 @@ def test_every_prefill_reaches_its_end_from_every_start_with_every_budget(
 
 
 @pytest.mark.clause("SPLIT-STOP-1", "SPLIT-STOP-2", "SPLIT-STOP-3", "SPLIT-STOP-4", "SPLIT-EARLIEST-1", "SPLIT-ALIGN-1")
-@pytest.mark.parametrize(("chosen", "groups"), settings())
+@pytest.mark.parametrize(("chosen", "groups"), list(settings()))
 def test_no_chunk_passes_a_stop_and_every_end_has_its_reason(
     hybrid: MakeHybrid, chosen: HybridConfig, groups: tuple[GroupConfig, ...]
 ) -> None:
