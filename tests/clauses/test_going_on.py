@@ -123,6 +123,17 @@ def test_what_goes_goes_group_by_group_the_last_slot_first(hybrid: MakeHybrid) -
     assert rig.queue() == [4, 3, 2, 1, 8, 7]
 
 
+@pytest.mark.clause("ADVANCE-LETGO-1")
+def test_what_goes_without_a_key_goes_to_the_front_one_group_after_the_other(hybrid: MakeHybrid) -> None:
+    rig = hybrid(window(2, 2), window(4, 2), hybrid=COARSE, blocks=13)
+    r1 = rig.request("r1", TWENTY)
+    rig.run(r1, 12)
+    rig.pool.evict(list(range(1, 13)))
+    rig.advance(r1, 13)
+    assert [rig.table(r1, g)[-1] for g in range(2)] == [8, 7]
+    assert rig.queue() == [5, 4, 3, 2, 1, 10, 11, 12]
+
+
 # What is new
 
 
