@@ -32,8 +32,9 @@ def test_the_next_chunk_ends_past_the_last_one_and_within_the_request(hybrid: Ma
     rig.advance(r1, 9)
     assert rig.far(r1) == (9, 4)
     rig.begin()
-    with rig.refused(OutOfRange):
-        rig.cache.advance(r1, 10)
+    for wrong in (5, 8, 9, 10):
+        with rig.refused(OutOfRange):
+            rig.cache.advance(r1, wrong)
     r1.append([10])
     rig.cache.advance(r1, 10)
 

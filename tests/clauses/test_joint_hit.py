@@ -215,6 +215,12 @@ def test_a_state_serves_its_own_position_and_nothing_shorter(
 
 
 @pytest.mark.clause("HIT-RECURRENT-1")
+@pytest.mark.parametrize(("state_at", "joint"), [(2, 2), (4, 4), (6, 6), (8, 0)])
+def test_a_later_state_is_of_no_use_where_the_rows_end(hybrid: MakeHybrid, state_at: int, joint: int) -> None:
+    assert hit(hybrid(), (0, 2), (0, 4), (0, 6), (1, state_at), tokens=20) == joint
+
+
+@pytest.mark.clause("HIT-RECURRENT-1")
 def test_a_state_serves_when_its_step_is_committed_and_until_it_is_evicted(hybrid: MakeHybrid) -> None:
     rig = hybrid(RECURRENT)
     writer, reader = rig.request("writer", TWENTY), rig.request("reader", TWENTY)

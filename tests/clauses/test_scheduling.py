@@ -252,15 +252,15 @@ def three_running(rig: HybridRig, ranks: Sequence[int] = (0, 0, 0), rank: Rank =
     """Three requests that have computed four tokens each, and hold a block each."""
     scheduler = rig.scheduler(Limits(24, 4), Policies(rank=rank))
     for number, priority in enumerate(ranks, 1):
-        add(rig, scheduler, f"r{number}", own(number, 9), 12, rank=priority)
+        add(rig, scheduler, f"r{number}", own(number, 9), 11, rank=priority)
     assert len(step(scheduler).chunks) == 3
     return scheduler
 
 
 @pytest.mark.clause("SCHED-PREEMPT-1", "SCHED-RESUME-1")
 def test_the_lowest_ones_make_room_one_after_the_other(hybrid: MakeHybrid) -> None:
-    """Of seven blocks three are held. r1 and r2 take one each at 8, r3 one more; then there are six."""
-    rig = hybrid(ATTENTION, blocks=1 + 7)
+    """All six blocks are held when each has computed 8 tokens; r1 and r2 share what r3 leaves."""
+    rig = hybrid(ATTENTION, blocks=1 + 6)
     scheduler = three_running(rig)
     assert step(scheduler).chunks == {"r1": (4, 8), "r2": (4, 8), "r3": (4, 8)}
     schedule = step(scheduler)
@@ -269,7 +269,7 @@ def test_the_lowest_ones_make_room_one_after_the_other(hybrid: MakeHybrid) -> No
     assert list(scheduler.jobs) == ["r1", "r2", "r3"]
     assert scheduler.jobs["r3"].request.tokens == own(3, 9)
     scheduler.finish("r2")
-    assert step(scheduler).chunks == {"r3": (4, 8)}, "it begins with what it left"
+    assert step(scheduler).chunks == {"r3": (0, 4)}, "the others took what it left"
 
 
 @pytest.mark.clause("SCHED-PREEMPT-1")
@@ -278,7 +278,7 @@ def test_the_lowest_ones_make_room_one_after_the_other(hybrid: MakeHybrid) -> No
     [((0, 0, 0), Rank.ARRIVAL, "r3"), ((1, 2, 0), Rank.PRIORITY, "r2"), ((2, 0, 1), Rank.PRIORITY, "r1")],
 )
 def test_whom_it_hits_is_a_matter_of_rank(hybrid: MakeHybrid, ranks: tuple[int, ...], rank: Rank, victim: str) -> None:
-    rig = hybrid(ATTENTION, blocks=1 + 7)
+    rig = hybrid(ATTENTION, blocks=1 + 6)
     scheduler = three_running(rig, ranks, rank)
     step(scheduler)
     assert step(scheduler).preempted == [victim]
@@ -343,9 +343,9 @@ def test_those_who_shared_work_of_a_preempted_request_wait_with_it(hybrid: MakeH
     assert scheduler.schedule().chunks == {"r1": (0, 8), "r2": (0, 8)}
     add(rig, scheduler, "r3", own(2, 10), rank=1)
     assert scheduler.schedule().chunks == {"r2": (8, 9), "r3": (8, 10)}
-    scheduler.append("r1", own(7, 8))
+    scheduler.append("r1", own(7, 4))
     schedule = scheduler.schedule()
-    assert schedule.chunks == {"r1": (8, 16)}
+    assert schedule.chunks == {"r1": (8, 12)}
     assert schedule.preempted == ["r2", "r3"]
     rig.settle_all()
     assert set(rig.cache.running) == {"r1"}
