@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping
 
 from kvproof.reference import Request
 from kvproof.reference.hybrid import HybridCache, Running
+from kvproof.reference.observation import PoolState
 from kvproof.reference.request import Prefix
 from kvproof.spec.vocabulary import NULL_BLOCK, GroupConfig, GroupKind
 
@@ -15,12 +16,12 @@ def wrong_slots(cache: HybridCache, requests: Mapping[str, Request]) -> list[str
 
     Looked at are `computed`, after the current step, and `settled`, after the last committed one.
     """
-    pool = cache.pool
+    pool, state = cache.pool, cache.pool.observe()
     return [
         f"{name}: {problem}"
         for name, running in cache.running.items()
         for at, step in ((running.computed, pool.current_step), (running.settled, pool.last_committed_step))
-        for problem in _wrong_at(cache, running, requests[name], at, step)
+        for problem in _wrong_at(cache, state, running, requests[name], at, step)
     ]
 
 
@@ -33,10 +34,12 @@ def needed_slots(group: GroupConfig, n: int) -> range:
     return range(first_row // group.block_size, last + 1)
 
 
-def _wrong_at(cache: HybridCache, running: Running, request: Request, n: int, step: int) -> Iterator[str]:
+def _wrong_at(
+    cache: HybridCache, state: PoolState, running: Running, request: Request, n: int, step: int
+) -> Iterator[str]:
     ghost = cache.pool.ghost
     assert ghost is not None
-    copied_to = {dst for _, _, dst, _ in cache.pool.observe().steps.copies}
+    copied_to = {dst for _, _, dst, _ in state.steps.copies}
     for group, config in enumerate(running.groups):
         for slot in needed_slots(config, n) if n else ():
             block = running.tables[group][slot] if slot < len(running.tables[group]) else NULL_BLOCK
@@ -46,5 +49,5 @@ def _wrong_at(cache: HybridCache, running: Running, request: Request, n: int, st
             content = ghost.content_after(block, step)
             if block == NULL_BLOCK or content is None or not content.fits(Prefix(request, end), group, config):
                 yield f"at {n} after step {step}, group {group} has in slot {slot} block {block} with {content}"
-            elif request.request_id not in dict(cache.pool.observe().blocks[block].holders):
+            elif request.request_id not in dict(state.blocks[block].holders):
                 yield f"at {n} the request does not hold block {block} of slot {slot} in group {group}"
