@@ -5,6 +5,7 @@ from collections.abc import Iterator
 import pytest
 
 from kvproof.spec.vocabulary import CommitMode
+from tests.clauses.hybrid_rig import HybridRig, MakeHybrid
 from tests.clauses.rig import MakeRig, Rig
 
 
@@ -38,3 +39,17 @@ def in_step(new_rig: MakeRig) -> MakeRig:
 def rig(new_rig: MakeRig) -> Rig:
     """The default rig: blocks 0 to 3, h = 2, one attention group with B = 4."""
     return new_rig()
+
+
+@pytest.fixture
+def hybrid() -> Iterator[MakeHybrid]:
+    """Makes rigs whose requests run over groups; when the test is over, their invariants and tables are checked."""
+    made: list[HybridRig] = []
+
+    def make(*args: object, **kwargs: object) -> HybridRig:
+        made.append(HybridRig(*args, **kwargs))  # type: ignore[arg-type]
+        return made[-1]
+
+    yield make
+    for rig in made:
+        rig.check()

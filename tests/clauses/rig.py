@@ -22,6 +22,7 @@ from kvproof.spec.vocabulary import (
     HashAlgorithm,
     Holder,
     HolderMode,
+    HybridConfig,
     Key,
     PoolConfig,
     Residency,
@@ -58,8 +59,10 @@ class Rig:
         algorithm: HashAlgorithm = HashAlgorithm.SHA256,
         seed: bytes | None = None,
         commit: CommitMode = CommitMode.IMMEDIATE,
+        hybrid: HybridConfig | None = None,
     ) -> None:
-        self.config = PoolConfig(blocks, h, groups or (ATTENTION,), algorithm, seed, residency, holders, commit)
+        chosen = groups or (ATTENTION,)
+        self.config = PoolConfig(blocks, h, chosen, algorithm, seed, residency, holders, commit, hybrid)
         self.ghost = Ghost()
         self.pool = BlockPool(self.config, self.ghost)
         self.mirror = EventMirror(self.config, self.pool.hasher)

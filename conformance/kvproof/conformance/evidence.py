@@ -130,7 +130,7 @@ def _row(clause: Clause, evidence: Evidence) -> str:
 
 def _docstrings(root: Path, folder: str) -> Iterator[tuple[str, str]]:
     """Dotted name and docstring of every module, class and function below a folder."""
-    for path in sorted((root / folder).glob("*.py")):
+    for path in sorted((root / folder).rglob("*.py")):
         module = ".".join(path.relative_to(root).with_suffix("").parts[1:]).removesuffix(".__init__")
         yield from _docstrings_of(ast.parse(path.read_text(encoding="utf-8")), module)
 

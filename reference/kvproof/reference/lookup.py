@@ -62,11 +62,6 @@ class Lookup(PoolCore):
         return self._block(block_id).ref_cnt
 
     @operation
-    def writer(self, block_id: int) -> Holder | None:
-        """Who writes the block: who allocated it last."""
-        return self._block(block_id).writer
-
-    @operation
     def covered(self, block_id: int) -> int:
         """The furthest position that a key of the block has or a reader of it was served, 0 if there is none."""
         block = self._block(block_id)

@@ -42,8 +42,11 @@ FAULT_KINDS = {
 }
 """The kinds of publicly reported faults of block pools under prefix caches."""
 
+HYBRID_LAYER = "kvproof.reference.hybrid."
+"""What the names of its modules begin with."""
+
 NOT_OF_THE_POOL = {
     "F08": "The pool answers for one key at a time; one hit length for all groups is the hybrid layer's.",
     "F11": "The pool refuses or grants at once and never waits; who is scheduled how far is the scheduler's.",
 }
-"""The kinds that no mutant of the pool can show, and why."""
+"""The kinds that no mutant of the pool itself can show, and why; those of the hybrid layer do."""

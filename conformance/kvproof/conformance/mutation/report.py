@@ -104,7 +104,7 @@ def mutants_page(run: CatalogueResults) -> str:
     lines += ["", "## Kinds of faults", "", "| fault | mutants | what it is |", "|---|---|---|"]
     counted = Counter(harms[result.mutant].fault for result in run.results)
     for fault, meaning in FAULT_KINDS.items():
-        note = f" Not shown here: {NOT_OF_THE_POOL[fault]}" if fault in NOT_OF_THE_POOL else ""
+        note = f" Not shown here: {NOT_OF_THE_POOL[fault]}" if not counted[fault] and fault in NOT_OF_THE_POOL else ""
         lines.append(f"| {fault} | {counted[fault]} | {meaning}.{note} |")
     return "\n".join(lines) + "\n"
 

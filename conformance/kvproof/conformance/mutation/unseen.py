@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from enum import Enum
 
-from kvproof.conformance.mutation.mutant import Mutant
+from kvproof.conformance.mutation.mutant import HYBRID_LAYER, Mutant
 
 
 class Unseen(Enum):
@@ -25,6 +25,7 @@ class Unseen(Enum):
     MEMORY = "It leaves something behind that takes memory and changes no answer and nothing that is shown."
     THREADS = "It lets a second thread in; a trace has one speaker."
     COST = "It changes how long an operation takes, and nothing else."
+    HYBRID = "It changes how requests run over groups, of which the language of traces says nothing yet."
     OBSERVATION = "It changes what the reference's own `observe` adds to what the language shows of a state."
 
 
@@ -58,6 +59,11 @@ _BY_NAME: Mapping[str, Unseen] = {
     "free_blocks_are_counted_anew": Unseen.COST,
     "lookup_searches_the_index": Unseen.COST,
     "observation_leaves_out_what_was_served": Unseen.OBSERVATION,
+    "hybrid_pool_commits_at_once": Unseen.CONFIGURATION,
+    "recurrent_group_may_drop": Unseen.CONFIGURATION,
+    "interval_may_end_between_hashes": Unseen.CONFIGURATION,
+    "alignment_may_overflow": Unseen.CONFIGURATION,
+    "prompt_outlives_its_truncation": Unseen.HYBRID,
 }
 
 _SEEN_AS: Mapping[str, tuple[str, ...]] = {
@@ -70,6 +76,8 @@ _SEEN_AS: Mapping[str, tuple[str, ...]] = {
 
 def why_unseen(mutant: Mutant) -> Unseen | None:
     """Why no trace can show the mutant; None if a backend could have this fault, and a certification has to notice."""
+    if mutant.patch.module.startswith(HYBRID_LAYER):
+        return Unseen.HYBRID
     return _BY_NAME.get(mutant.name) or _BY_MODULE.get(mutant.patch.module)
 
 

@@ -242,8 +242,7 @@ class HybridCache:
             for slot in range(first_needed_slot(config, hit), hit // config.block_size):
                 shared.append(self._use(chain, group, slot_end(slot, config.block_size)))
             if hit % config.block_size:
-                recurrent = config.kind is GroupKind.RECURRENT
-                copied.append(self._use(chain, group, hit if recurrent else chain.source_position(group, hit)))
+                copied.append(self._use(chain, group, chain.source_position(group, hit)))
         return shared, copied
 
     def _use(self, chain: Chain, group: int, position: int) -> Use:
@@ -363,7 +362,7 @@ class HybridCache:
             self.pool.finish(name, running.blocks())
             del self.running[name]
             return
-        groups = [g for g in range(len(running.groups)) if self._is_cut(name, running, g, n)]
+        groups = [g for g in range(len(running.groups)) if self._is_cut(running, g, n)]
         beyond = running.beyond(n)
         if groups:
             self._check_open_step()
@@ -383,13 +382,13 @@ class HybridCache:
         running.settled = certain if running.can_go_back_to(certain) else 0
         running.unsettled[self.pool.current_step] = n
 
-    def _is_cut(self, name: Holder, running: Running, group: int, n: int) -> bool:
+    def _is_cut(self, running: Running, group: int, n: int) -> bool:
         """Whether the slot with n inside has to become a private copy (BACK-CUT-1)."""
         size = running.groups[group].block_size
         if n % size == 0:
             return False
-        block = running.tables[group][n // size]
-        return self.pool.writer(block) != name or self.pool.covered(block) > n
+        # A block that the request shares it reads itself up to the end of the slot.
+        return self.pool.covered(running.tables[group][n // size]) > n
 
     # Checks
 

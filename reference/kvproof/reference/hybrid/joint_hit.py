@@ -83,13 +83,11 @@ class Chain:
     def _is_usable(self, group: int, n: int, served: Serves, shared: Serves) -> bool:
         """Whether a request can go on from n > 0 tokens in the group (HIT-ATTENTION-1 to HIT-DROP-1).
 
-        `served` decides of keys that a block has to serve, `shared` of full keys that the batch may share.
+        `served` decides of keys that a block has to serve, `shared` of full keys that the batch may share; of windows
+        and states the pool offers nothing to share (STEP-LOOKUP-1).
         """
-        kind = self.config.groups[group].kind
-        if kind is GroupKind.RECURRENT:
+        if self.config.groups[group].kind is GroupKind.RECURRENT:
             return served(self.hit(group, n))
-        if kind is GroupKind.SLIDING_WINDOW:
-            shared = served
         return all(self._has_rows(group, at, served, shared) for at in {n, n + self._drop(group)})
 
     def _has_rows(self, group: int, n: int, served: Serves, shared: Serves) -> bool:

@@ -128,13 +128,14 @@ class Scheduler:
         running = self.cache.running[job.name]
         end = self._end_of_chunk(job, running.computed, running.junction, schedule)
         while end is not None and job.name in self.cache.running:
-            start = self.cache.running[job.name].computed
-            if start >= end:
-                return
+            start = running.computed
             try:
                 self.cache.advance(job.request, end)
             except OutOfBlocks:
-                self._preempt(self._lowest(job), schedule)
+                lowest = self._lowest_below(job)
+                if lowest is None:
+                    return
+                self._preempt(lowest, schedule)
             else:
                 schedule.chunks[job.name] = (start, end)
                 return
@@ -166,10 +167,10 @@ class Scheduler:
         job.empty = 0 if end > start else job.empty + 1
         return end if end > start else None
 
-    def _lowest(self, job: Job) -> Job:
-        """Who is preempted for the request: the lowest that runs, itself at the earliest."""
+    def _lowest_below(self, job: Job) -> Job | None:
+        """Who is preempted for the request: the lowest that runs and ranks below it."""
         running = [other for other in self.jobs.values() if other.name in self.cache.running]
-        return max((other for other in running if other.rank >= job.rank), key=lambda other: other.rank)
+        return max((other for other in running if other.rank > job.rank), key=lambda other: other.rank, default=None)
 
     def _preempt(self, job: Job, schedule: Schedule) -> None:
         """The request, and those that are taken back with it, lose what they were given in this step."""

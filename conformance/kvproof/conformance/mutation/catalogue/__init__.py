@@ -7,17 +7,21 @@ that carry the clause's id have to notice.
 from __future__ import annotations
 
 from kvproof.conformance.mutation.catalogue import (
+    admission,
     blocks,
     content,
     errors,
     events,
     hashes,
     invariants,
+    joint_hit,
     lookup,
     positions,
     registration,
     removal,
     reports,
+    scheduling,
+    split,
     steps,
 )
 from kvproof.conformance.mutation.mutant import Mutant
@@ -32,6 +36,10 @@ MUTANTS: tuple[Mutant, ...] = (
     *content.MUTANTS,
     *events.MUTANTS,
     *steps.MUTANTS,
+    *joint_hit.MUTANTS,
+    *split.MUTANTS,
+    *admission.MUTANTS,
+    *scheduling.MUTANTS,
     *errors.MUTANTS,
     *invariants.MUTANTS,
     *reports.MUTANTS,
