@@ -22,6 +22,8 @@ struct PoolObject {
   PyObject_HEAD
   Py_buffer arena;
   bool is_open, is_busy;
+  bool is_inside;          ///< like `is_busy`, for the calls of the thread that holds the pool
+  unsigned long holder;    ///< the thread that holds the pool for an operation of several calls, 0 if none does
   int digest_words;
   uint32_t seed_digest[8];
   Buffer<int32_t> program, out, work;
@@ -52,14 +54,15 @@ class Entered {
   Entered(PyObject* self, const char* operation) : pool_(pool_of(self)) {
     if (!pool_.is_open) {
       PyErr_SetString(PyExc_RuntimeError, "the pool has no arena");
-    } else if (__atomic_exchange_n(&pool_.is_busy, true, __ATOMIC_ACQUIRE)) {
-      raise(PyObject_CallFunction(wording().concurrent, "s", operation));
-    } else {
-      is_in_ = true;
+      return;
     }
+    const unsigned long holder = __atomic_load_n(&pool_.holder, __ATOMIC_RELAXED);
+    flag_ = holder != 0 && holder == PyThread_get_thread_ident() ? &pool_.is_inside : &pool_.is_busy;
+    is_in_ = !__atomic_exchange_n(flag_, true, __ATOMIC_ACQUIRE);
+    if (!is_in_) raise(PyObject_CallFunction(wording().concurrent, "s", operation));
   }
   ~Entered() {
-    if (is_in_) __atomic_store_n(&pool_.is_busy, false, __ATOMIC_RELEASE);
+    if (is_in_) __atomic_store_n(flag_, false, __ATOMIC_RELEASE);
   }
   Entered(const Entered&) = delete;
   Entered& operator=(const Entered&) = delete;
@@ -67,6 +70,7 @@ class Entered {
 
  private:
   PoolObject& pool_;
+  bool* flag_ = nullptr;
   bool is_in_ = false;
 };
 
