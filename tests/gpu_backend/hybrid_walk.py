@@ -13,6 +13,7 @@ from kvproof.reference import hybrid as oracle
 from kvproof.reference.observation import BlockState
 from kvproof.spec.errors import PoolError
 from kvproof.spec.vocabulary import (
+    POOL_COPY_PREFIX,
     CommitMode,
     ExtraKey,
     ExtraKeySource,
@@ -54,7 +55,7 @@ def draw_config(random: Random) -> PoolConfig:
     attention = [index for index, kind in enumerate(kinds) if kind is not GroupKind.RECURRENT]
     retention, fine = random.choice(list(Retention)), random.random() < 0.7
     return PoolConfig(
-        num_blocks=random.choice([8, 16, 30, 80]),
+        num_blocks=random.choice([10, 30, 60, 90]),
         hash_block_size=h,
         groups=groups,
         hash_algorithm=random.choice(list(HashAlgorithm)),
@@ -110,7 +111,7 @@ class Walk:
         is_open = self.state.steps.open
         return {
             "begin_step": (0 if is_open >= MOST_OPEN else 8 if is_open else 60, tuple),
-            "commit": (5, lambda: (self.theirs.last_committed_step + (self.random.random() < 0.97),)),
+            "commit": (6 if is_open else 1, lambda: (self.theirs.last_committed_step + (self.random.random() < 0.97),)),
             "admit": (16 if len(self.their_cache.running) < len(REQUESTS) else 1, self._admit),
             "advance": (24, self._advance),
             "release": (5, lambda: (self.random.choice(REQUESTS) if self._rarely() else self._any_running(),)),
@@ -135,15 +136,15 @@ class Walk:
         fit = [name for name in REQUESTS if running is None or (name in self.their_cache.running) == running]
         return self.requests[self.random.choice(fit or REQUESTS)][0]
 
-    def _without_chunk(self) -> reference.Request:
-        """A request that runs and has no chunk in this step, and more tokens to compute; if there is one."""
+    def _without_chunk(self) -> reference.Request | None:
+        """A request that runs and has no chunk in this step, and more tokens to compute, if there is one."""
         step, running = self.theirs.last_committed_step + self.state.steps.open, self.their_cache.running
         fit = [
             name
             for name, run in running.items()
             if run.scheduled != step and run.computed < self.requests[name][0].num_tokens
         ]
-        return self.requests[self.random.choice(fit)][0] if fit else self._request(True)
+        return self.requests[self.random.choice(fit)][0] if fit else None
 
     def _any_running(self) -> str:
         return self._request(True).request_id
@@ -154,8 +155,10 @@ class Walk:
         hit = self.their_cache.match(request).hit
         return request, self._end(request, hit, self.their_cache.match(request).junction, total)
 
-    def _advance(self) -> Arguments:
+    def _advance(self) -> Arguments | None:
         request = self._request() if self._rarely() else self._without_chunk()
+        if request is None:
+            return None
         running = self.their_cache.running.get(request.request_id)
         if running is None:
             return request, self.random.randint(0, request.num_tokens)
@@ -227,15 +230,19 @@ class Walk:
                 raise self._mismatch("answers", repr(theirs), repr(ours))
         else:
             self._same("answers", _plain(theirs), _plain(ours))
-        self._note(theirs)
+        before = self.state.steps.copies
         self._compare_states()
+        self._note(name, theirs, before)
 
-    def _note(self, answer: object) -> None:
+    def _note(self, name: str, answer: object, copies_before: tuple[tuple[int, int, int, str], ...]) -> None:
         """Count what makes a walk worth while."""
+        if name in ("advance", "truncate"):
+            for *_, holder in self.state.steps.copies[len(copies_before) :]:
+                self.done[f"{name}: {'copy' if holder.startswith(POOL_COPY_PREFIX) else 'move'}"] += 1
         if isinstance(answer, oracle.Match):
             sizes = [group.block_size for group in self.config.groups]
             self.done["hit"] += answer.hit > 0
-            self.done["hit inside a slot"] += any(answer.hit % size for size in sizes)
+            self.done["hit inside a slot"] += name == "admit" and any(answer.hit % size for size in sizes)
             self.done["junction"] += answer.junction > 0
             self.done["pending"] += answer.pending > answer.hit
         if isinstance(answer, list) and len(answer) > 1:

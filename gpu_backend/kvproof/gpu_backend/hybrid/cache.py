@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from kvproof.gpu_backend.checks import check_int, check_name
 from kvproof.gpu_backend.hybrid.geometry import Geometry, floor, slots_of
 from kvproof.gpu_backend.hybrid.hits import Match, look_up, match
-from kvproof.gpu_backend.hybrid.plans import Admission, Chunk, check_room, plan_admission, plan_chunk
+from kvproof.gpu_backend.hybrid.plans import Admission, Chunk, Shared, check_room, plan_admission, plan_chunk
 from kvproof.gpu_backend.hybrid.running import ChunkWrite, Running
 from kvproof.gpu_backend.hybrid.stops import Stops
 from kvproof.gpu_backend.pool import BlockPool
@@ -73,8 +73,7 @@ class HybridCache:
             check_int("end", end, plan.match.hit + 1, request.num_tokens)
             groups = range(len(self._geometry.groups))
             new = sum(len(self._geometry.new_slots(group, plan.match.hit, end)) for group in groups)
-            sources = [source.block for source in plan.sources]
-            check_room(self.pool, name, len(plan.copied) + new, coming=sources)
+            check_room(self.pool, name, len(plan.copied) + new, coming=plan.sources())
             self.running[name] = running = self._begin(plan, request, end)
             self._do_chunk(running, plan.match.hit, end)
             return plan.match
@@ -183,21 +182,30 @@ class HybridCache:
     def _begin(self, plan: Admission, request: Request, end: int) -> Running:
         """Take what is shared, then blocks, then copies; what was only copied from is dropped last (ADMIT-ORDER-1)."""
         pool, geometry, name, hit = self.pool, self._geometry, request.request_id, plan.match.hit
-        touched = [source for source in plan.sources if not source.is_reserved]
-        pool.touch_all([source.block for source in touched], [source.key for source in touched], name)
-        for source in plan.shared:
-            if source.is_reserved:
-                pool.attach(source.block, source.key, name)
         tables = [[NULL_BLOCK] * slots_of(hit, group.block_size) for group in geometry.groups]
-        for source in plan.shared:
-            tables[source.group][source.slot] = source.block
+        for shared in plan.shared:
+            self._share(shared, name)
+            tables[shared.group][shared.first_slot : shared.first_slot + len(shared.blocks)] = shared.blocks
+        sources = [copied.block for copied in plan.copied]
+        pool.touch_all(sources, [copied.key for copied in plan.copied], name)
         running = Running(request, tables, plan.match.junction, hit)
         new = [geometry.new_slots(group, hit, end) for group in range(len(geometry.groups))]
-        self._give_blocks(running, new, [source.group for source in plan.copied])
-        for source in plan.copied:
-            pool.copy(source.block, tables[source.group][source.slot], name)
-        pool.free([source.block for source in plan.copied], name)
+        self._give_blocks(running, new, [copied.group for copied in plan.copied])
+        for copied in plan.copied:
+            pool.copy(copied.block, tables[copied.group][hit // geometry.groups[copied.group].block_size], name)
+        pool.free(sources, name)
         return running
+
+    def _share(self, shared: Shared, name: Holder) -> None:
+        """Touch what is served, attach what is reserved."""
+        if not any(shared.is_reserved):
+            self.pool.touch_all(shared.blocks, shared.keys, name)
+            return
+        for block, key, is_reserved in zip(shared.blocks, shared.keys, shared.is_reserved, strict=True):
+            if is_reserved:
+                self.pool.attach(block, key, name)
+            else:
+                self.pool.touch(block, key, name)
 
     def _make_way(self, running: Running, plan: Chunk) -> None:
         """Let go of what is not needed, and bring keys of states to safety (ADVANCE-LETGO-1, ADVANCE-MOVE-1)."""

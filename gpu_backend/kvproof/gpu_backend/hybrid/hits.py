@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from array import array
 from collections.abc import Sequence
 from dataclasses import dataclass
-from itertools import accumulate
 from typing import Protocol
+
+import numpy as np
+import numpy.typing as npt
 
 from kvproof.gpu_backend.hybrid.geometry import Geometry, floor
 from kvproof.gpu_backend.pool import BlockPool
@@ -35,23 +36,24 @@ class Match:
         return max(0, self.junction - self.hit)
 
 
+Blocks = npt.NDArray[np.int32]
+"""A block for each hash of a request, in order; NONE where there is none."""
+
+
 @dataclass(frozen=True, slots=True)
 class Matrix:
     """For each group, for each hash of a request in order: the block that serves its key, and the block that has it
     reserved for readers of the batch."""
 
-    serving: Sequence[Sequence[int]]
-    reserved: Sequence[Sequence[int]]
+    serving: npt.NDArray[np.int32]
+    reserved: npt.NDArray[np.int32]
 
 
 def look_up(pool: BlockPool, request: Request) -> tuple[Matrix, Matrix]:
     """What there is now, and what there would be if everything reserved were committed. Raises InvalidArgument."""
-    words = memoryview(pool.find_matrix(request)).cast("i")
-    groups, n = len(pool.config.groups), request.num_hashes
-    rows = [words[i * n : (i + 1) * n] for i in range(3 * groups)]
-    serving, reserved, pending = rows[:groups], rows[groups : 2 * groups], rows[2 * groups :]
-    nothing = memoryview(array("i", [NONE]) * n)
-    return Matrix(serving, reserved), Matrix(pending, [nothing] * groups)
+    words = np.frombuffer(pool.find_matrix(request), np.int32)
+    serving, reserved, pending = words.reshape(3, len(pool.config.groups), request.num_hashes)
+    return Matrix(serving, reserved), Matrix(pending, np.full_like(reserved, NONE))
 
 
 class Finder(Protocol):
@@ -64,20 +66,18 @@ class Finder(Protocol):
 class RowFinder:
     """An attention group: needs full slots, and a copy of rows where it begins inside a slot."""
 
-    def __init__(self, geometry: Geometry, group: int, serving: Sequence[int], reserved: Sequence[int], total: int):
-        self._geometry, self._group, self._serving = geometry, group, serving
+    def __init__(self, geometry: Geometry, group: int, serving: Blocks, reserved: Blocks, total: int) -> None:
+        self._geometry, self._group, self._serving = geometry, group, serving.data
         self._h, self._size = geometry.hash_block_size, geometry.groups[group].block_size
         self._drop = min(geometry.align, self._size) if group in geometry.hybrid.drop else 0
         self._limit = min(total - 1 + self._drop, len(serving) * self._h)
         links = self._size // self._h
-        shares_reserved = geometry.groups[group].kind is GroupKind.FULL_ATTENTION
-        ends = range(links - 1, len(serving), links)
-        missing = (
-            slot if serving[end] == NONE and not (shares_reserved and reserved[end] != NONE) else NONE
-            for slot, end in enumerate(ends)
-        )
-        # The last missing slot before each slot; compact, as prompts are long.
-        self._gap = array("i", accumulate(missing, max, initial=NONE))
+        is_missing = serving[links - 1 :: links] == NONE
+        if geometry.groups[group].kind is GroupKind.FULL_ATTENTION:
+            is_missing &= reserved[links - 1 :: links] == NONE
+        slots = np.arange(len(is_missing))
+        last_missing = np.maximum.accumulate(np.where(is_missing, slots, NONE))
+        self._gap = np.concatenate(([NONE], last_missing)).data  # the last missing slot before each slot
 
     def greatest(self, most: int) -> int:
         """See `Finder`."""
@@ -117,8 +117,8 @@ class RowFinder:
 class StateFinder:
     """A recurrent group: needs the state at exactly the boundary (HIT-RECURRENT-1)."""
 
-    def __init__(self, geometry: Geometry, serving: Sequence[int]) -> None:
-        self._h, self._align, self._serving = geometry.hash_block_size, geometry.align, serving
+    def __init__(self, geometry: Geometry, serving: Blocks) -> None:
+        self._h, self._align, self._serving = geometry.hash_block_size, geometry.align, serving.data
 
     def greatest(self, most: int) -> int:
         """See `Finder`."""
@@ -155,4 +155,6 @@ def match(geometry: Geometry, now: Matrix, later: Matrix, total: int) -> Match:
     hit = agree(finders, most)
     full = [finders[i] for i, group in enumerate(geometry.groups) if group.kind is GroupKind.FULL_ATTENTION]
     reach = agree(full, most) if full else 0
-    return Match(hit, reach if reach > hit else 0, agree(finders_of(geometry, later, total), most))
+    is_all_committed = np.array_equal(now.serving, later.serving)
+    pending = hit if is_all_committed else agree(finders_of(geometry, later, total), most)
+    return Match(hit, reach if reach > hit else 0, pending)

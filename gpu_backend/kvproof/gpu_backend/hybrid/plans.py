@@ -6,6 +6,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
+import numpy as np
+
 from kvproof.gpu_backend.hashing import make_key
 from kvproof.gpu_backend.hybrid.geometry import Geometry
 from kvproof.gpu_backend.hybrid.hits import NONE, Match, Matrix, RowFinder, look_up, match
@@ -16,59 +18,83 @@ from kvproof.spec.errors import OutOfBlocks
 from kvproof.spec.vocabulary import NULL_BLOCK, Holder, Key
 
 
-class Source(NamedTuple):
-    """A block that an admission shares or copies for one slot; `is_reserved`: it is to be attached, not touched."""
+class Shared(NamedTuple):
+    """The blocks of others that an admission shares in a group, slot by slot, by these keys; those that are reserved
+    are attached, the others touched."""
 
     group: int
-    slot: int
+    first_slot: int
+    blocks: list[int]
+    keys: list[Key]
+    is_reserved: list[bool]
+
+
+class Copied(NamedTuple):
+    """The block whose rows or state an admission copies to a block of its own, for the last slot of a group."""
+
+    group: int
     block: int
     key: Key
-    is_reserved: bool = False
 
 
 @dataclass(frozen=True, slots=True)
 class Admission:
-    """Where a request begins and what of others it begins with, groups and slots ascending (ADMIT-SHARE-1, -COPY-1)."""
+    """Where a request begins and what of others it begins with, groups ascending (ADMIT-SHARE-1, ADMIT-COPY-1)."""
 
     match: Match
-    shared: list[Source]
-    copied: list[Source]
+    shared: list[Shared]
+    copied: list[Copied]
 
-    @property
-    def sources(self) -> list[Source]:
+    def sources(self) -> list[int]:
         """All blocks of others that it begins with."""
-        return [*self.shared, *self.copied]
+        return [block for shared in self.shared for block in shared.blocks] + [each.block for each in self.copied]
 
 
 def plan_admission(pool: BlockPool, geometry: Geometry, request: Request) -> Admission:
     """How the request would be admitted now. Raises InvalidArgument."""
     now, later = look_up(pool, request)
     found = match(geometry, now, later, request.num_tokens)
-    plan = Admission(found, [], [])
-    for group, settings in enumerate(geometry.groups):
-        for slot in geometry.needed(group, found.hit):
-            if (slot + 1) * settings.block_size <= found.hit:
-                link = (slot + 1) * settings.block_size // geometry.hash_block_size - 1
-                plan.shared.append(_source(now, request, group, slot, link))
-            else:
-                link = _copied_link(geometry, now, request, group, found.hit)
-                plan.copied.append(_source(now, request, group, slot, link))
-    return plan
+    groups = range(len(geometry.groups))
+    return Admission(
+        found,
+        [_shared(geometry, now, request, group, found.hit) for group in groups],
+        [
+            _copied(geometry, now, request, group, found.hit)
+            for group in groups
+            if _begins_inside(geometry, group, found)
+        ],
+    )
 
 
-def _copied_link(geometry: Geometry, now: Matrix, request: Request, group: int, hit: int) -> int:
-    """Which hash names what is copied for a hit inside a slot (HIT-SOURCE-1)."""
-    if geometry.is_recurrent(group):
-        return hit // geometry.hash_block_size - 1
-    return RowFinder(geometry, group, now.serving[group], now.reserved[group], request.num_tokens).source(hit)
+def _begins_inside(geometry: Geometry, group: int, found: Match) -> bool:
+    return found.hit % geometry.groups[group].block_size != 0
 
 
-def _source(now: Matrix, request: Request, group: int, slot: int, link: int) -> Source:
-    key = make_key(group, request.text.digest(link))
-    block = now.serving[group][link]
-    if block != NONE:
-        return Source(group, slot, block, key)
-    return Source(group, slot, now.reserved[group][link], key, is_reserved=True)
+def _shared(geometry: Geometry, now: Matrix, request: Request, group: int, hit: int) -> Shared:
+    """The full slots below the hit that the group needs there; who serves them comes before who has them reserved
+    (HIT-SOURCE-1)."""
+    size, digest = geometry.groups[group].block_size, request.text.digest
+    first, links = geometry.needed(group, hit).start, size // geometry.hash_block_size
+    chosen = slice((first + 1) * links - 1, hit // size * links, links)
+    serving, reserved = now.serving[group, chosen], now.reserved[group, chosen]
+    is_reserved = serving == NONE
+    suffix = make_key(group, b"")
+    return Shared(
+        group,
+        first,
+        np.where(is_reserved, reserved, serving).tolist(),
+        [digest(link) + suffix for link in range(chosen.start, chosen.stop, links)],
+        is_reserved.tolist(),
+    )
+
+
+def _copied(geometry: Geometry, now: Matrix, request: Request, group: int, hit: int) -> Copied:
+    """What is copied for a hit inside a slot (HIT-SOURCE-1)."""
+    link = hit // geometry.hash_block_size - 1
+    if not geometry.is_recurrent(group):
+        rows = RowFinder(geometry, group, now.serving[group], now.reserved[group], request.num_tokens)
+        link = rows.source(hit)
+    return Copied(group, int(now.serving[group, link]), make_key(group, request.text.digest(link)))
 
 
 @dataclass(frozen=True, slots=True)
