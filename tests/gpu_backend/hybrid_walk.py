@@ -47,7 +47,7 @@ class Mismatch(Exception):
 def draw_config(random: Random) -> PoolConfig:
     """A small hybrid model with settings of any kind."""
     h = random.randint(1, 3)
-    kinds = random.choices(list(GroupKind), [4, 3, 3], k=random.randint(1, 3))
+    kinds = random.choices(list(GroupKind), [4, 3, 5], k=random.randint(1, 3))
     groups = tuple(
         GroupConfig(kind, h * random.randint(1, 3), random.randint(1, 9) if kind is GroupKind.SLIDING_WINDOW else None)
         for kind in kinds
@@ -121,7 +121,7 @@ class Walk:
             "match": (5, lambda: (self._request(),)),
             "split": (5, self._split),
             "replace_request": (3, self._replace),
-            "touch": (2, self._touch),
+            "touch": (6, self._touch),
             "attach": (2, self._attach),
             "free": (2, self._free),
             "evict": (1, lambda: ([self.random.randrange(1, self.config.num_blocks)],)),
@@ -168,6 +168,10 @@ class Walk:
         """Mostly where the split ends a chunk; any other end is allowed too, and some that are not."""
         if start >= total or self._rarely():
             return self.random.randint(start - 1, total + 1)
+        h = self.config.hash_block_size
+        tail = (request.num_prompt_tokens - 1) // h * h
+        if start < tail and self.random.random() < 0.3:
+            return tail
         tokens = self.random.randint(1, total - start)
         if self.random.random() < 0.5:
             tokens = min(tokens, 6)
@@ -198,7 +202,14 @@ class Walk:
         return None if name in self.their_cache.running else (name,)
 
     def _touch(self) -> Arguments | None:
-        return self._of_block(lambda block: bool(block.entries))
+        sizes = {g: group.block_size for g, group in enumerate(self.config.groups) if group.kind is GroupKind.RECURRENT}
+
+        def will_be_overwritten(block: BlockState) -> bool:
+            size = sizes.get(block.group if block.group is not None else -1, 1)
+            return block.writer in REQUESTS and any(e.position % size and not e.ahead for e in block.entries)
+
+        states = self._of_block(will_be_overwritten)
+        return states if states is not None else self._of_block(lambda block: bool(block.entries))
 
     def _attach(self) -> Arguments | None:
         return self._of_block(lambda block: any(entry.owner for entry in block.entries))
