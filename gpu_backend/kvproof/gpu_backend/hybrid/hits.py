@@ -72,9 +72,8 @@ class RowFinder:
         self._drop = min(geometry.align, self._size) if group in geometry.hybrid.drop else 0
         self._limit = min(total - 1 + self._drop, len(serving) * self._h)
         links = self._size // self._h
-        is_missing = serving[links - 1 :: links] == NONE
-        if geometry.groups[group].kind is GroupKind.FULL_ATTENTION:
-            is_missing &= reserved[links - 1 :: links] == NONE
+        # What is reserved stands there for full attention only (STEP-LOOKUP-1).
+        is_missing = (serving[links - 1 :: links] == NONE) & (reserved[links - 1 :: links] == NONE)
         slots = np.arange(len(is_missing))
         last_missing = np.maximum.accumulate(np.where(is_missing, slots, NONE))
         self._gap = np.concatenate(([NONE], last_missing)).data  # the last missing slot before each slot
