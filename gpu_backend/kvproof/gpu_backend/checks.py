@@ -2,19 +2,22 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from typing import cast
 
 from kvproof.gpu_backend.refusals import shown
-from kvproof.spec.errors import InvalidArgument, NotAligned, OutOfRange
+from kvproof.spec.errors import InvalidArgument, InvalidGroup, NotAligned, OutOfRange
 from kvproof.spec.vocabulary import (
     CommitMode,
     GroupConfig,
     GroupKind,
     HashAlgorithm,
     HolderMode,
+    HybridConfig,
     PoolConfig,
     Residency,
+    Retention,
 )
 
 MAX_BLOCKS = 2**31 - 1
@@ -69,6 +72,8 @@ def check_config(config: object) -> PoolConfig:
         raise InvalidArgument("with commit=steps holders must be named: a rollback needs to know who reserved a key")
     if config.hash_seed is not None and type(config.hash_seed) is not bytes:
         raise InvalidArgument(f"hash_seed must be bytes or None, not {shown(config.hash_seed)}")
+    if config.hybrid is not None:
+        _check_hybrid(config.hybrid, config)
     return config
 
 
@@ -81,3 +86,45 @@ def _check_group(group: object, h: int) -> None:
         check_int("window", group.window, 1, MAX_POSITION)
     elif group.window is not None:
         raise InvalidArgument(f"only a sliding-window group has a window, not {group.kind.value}")
+
+
+def _check_hybrid(hybrid: object, config: PoolConfig) -> None:
+    """Whether requests can be run over these groups (GROUP-CONFIG-1)."""
+    if not isinstance(hybrid, HybridConfig):
+        raise InvalidArgument(f"hybrid must be a HybridConfig or None, not {shown(hybrid)}")
+    if config.commit is not CommitMode.STEPS:
+        raise InvalidArgument("hybrid settings need commit=steps: a state is read before the step that overwrites it")
+    for what, value in (("fine_grained", hybrid.fine_grained), ("checkpoints", hybrid.checkpoints)):
+        if not isinstance(value, bool):
+            raise InvalidArgument(f"{what} must be True or False, not {shown(value)}")
+    if hybrid.checkpoints and not hybrid.fine_grained:
+        raise InvalidArgument("checkpoints need fine-grained hits: a state inside a block could not be found else")
+    check_int("lookahead", hybrid.lookahead, 0, MAX_POSITION)
+    _check_retention(hybrid, config.hash_block_size)
+    _check_drop(hybrid.drop, config.groups)
+    if math.lcm(*[group.block_size for group in config.groups]) > MAX_POSITION:
+        raise OutOfRange("the least common multiple of the block sizes is above 2**63 - 1: nothing could be shared")
+
+
+def _check_retention(hybrid: HybridConfig, h: int) -> None:
+    if not isinstance(hybrid.retention, Retention):
+        raise InvalidArgument(f"retention must be a Retention, not {shown(hybrid.retention)}")
+    if hybrid.retention is not Retention.INTERVAL:
+        if hybrid.interval is not None:
+            raise InvalidArgument(f"only retention by intervals has an interval, not {hybrid.retention.value}")
+    elif check_int("interval", hybrid.interval, 1, MAX_POSITION) % h:
+        raise NotAligned(f"interval is {hybrid.interval}; it must be a multiple of the hash block size {h}")
+
+
+def _check_drop(drop: object, groups: tuple[GroupConfig, ...]) -> None:
+    if not isinstance(drop, tuple):
+        raise InvalidArgument(f"drop must be a tuple of group indices, not {shown(drop)}")
+    for index in drop:
+        if type(index) is not int:
+            raise InvalidArgument(f"a group index must be an integer, not {shown(index)}")
+        if not 0 <= index < len(groups):
+            raise InvalidGroup(f"drop names group {shown(index)}; groups are 0 to {len(groups) - 1}")
+        if groups[index].kind is GroupKind.RECURRENT:
+            raise InvalidArgument(f"drop names group {index}, which is recurrent; only attention groups drop")
+    if list(drop) != sorted(set(drop)):
+        raise InvalidArgument(f"drop must name each group once, in ascending order, not {shown(drop)}")

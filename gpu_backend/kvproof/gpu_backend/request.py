@@ -23,8 +23,9 @@ class Request(_core.RequestBase):
     on with a text of its own.
     """
 
-    __slots__ = ("hasher",)
+    __slots__ = ("hasher", "num_prompt_tokens")
     hasher: PrefixHasher
+    num_prompt_tokens: int
 
     def __new__(
         cls, request_id: str, tokens: Sequence[int], hasher: PrefixHasher, extra_keys: Sequence[ExtraKey] = ()
@@ -45,6 +46,7 @@ class Request(_core.RequestBase):
             fields,
         )
         self.hasher = hasher
+        self.num_prompt_tokens = self.num_tokens
         return self
 
     @property
@@ -58,8 +60,9 @@ class Request(_core.RequestBase):
         return self.text.extra_keys
 
     def truncate(self, num_tokens: int) -> None:
-        """Keep the first `num_tokens` tokens; hashes past them go (REQ-TRUNCATE-1)."""
+        """Keep the first `num_tokens` tokens; hashes past them go (REQ-TRUNCATE-1, BACK-PROMPT-1)."""
         self._truncate(check_int("num_tokens", num_tokens, 0, self.num_tokens))
+        self.num_prompt_tokens = min(self.num_prompt_tokens, num_tokens)
 
     def hash_at(self, position: int) -> bytes | None:
         """H(position) for a positive multiple of h, None past the hashed length. Raises OutOfRange and NotAligned."""

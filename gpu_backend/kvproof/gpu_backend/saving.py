@@ -24,11 +24,13 @@ from kvproof.spec.vocabulary import (
     GroupKind,
     HashAlgorithm,
     HolderMode,
+    HybridConfig,
     PoolConfig,
     Residency,
+    Retention,
 )
 
-VERSION = 1
+VERSION = 2
 
 DIGEST_BYTES = 16
 """The XXH3-128 of everything before it stands at the end."""
@@ -138,7 +140,12 @@ def _fields_of_config(config: PoolConfig) -> dict[str, object]:
         "residency": config.residency.value,
         "holders": config.holders.value,
         "commit": config.commit.value,
+        "hybrid": None if config.hybrid is None else _fields_of_hybrid(config.hybrid),
     }
+
+
+def _fields_of_hybrid(hybrid: HybridConfig) -> dict[str, object]:
+    return {**dataclasses.asdict(hybrid), "retention": hybrid.retention.value}
 
 
 def _config(fields: Mapping[str, Any]) -> PoolConfig:
@@ -150,6 +157,18 @@ def _config(fields: Mapping[str, Any]) -> PoolConfig:
         residency=Residency(fields["residency"]),
         holders=HolderMode(fields["holders"]),
         commit=CommitMode(fields["commit"]),
+        hybrid=None if fields["hybrid"] is None else _hybrid(fields["hybrid"]),
+    )
+
+
+def _hybrid(fields: Mapping[str, Any]) -> HybridConfig:
+    return HybridConfig(
+        fine_grained=fields["fine_grained"],
+        drop=tuple(fields["drop"]),
+        lookahead=fields["lookahead"],
+        retention=Retention(fields["retention"]),
+        interval=fields["interval"],
+        checkpoints=fields["checkpoints"],
     )
 
 

@@ -366,12 +366,37 @@ PyObject* pool_run(PyObject* self, PyObject* memory) {
                        is_refused ? static_cast<long long>(done.operation) : -1LL, error, done.outcome.detail);
 }
 
+/// pool._hold(operation): until `_let_go` this thread makes the calls of one operation, and others are refused
+/// (ERR-OWNER-1).
+PyObject* pool_hold(PyObject* self, PyObject* operation) {
+  if (!is_made(self)) return nullptr;
+  PoolObject& pool = pool_of(self);
+  if (__atomic_exchange_n(&pool.is_busy, true, __ATOMIC_ACQUIRE)) {
+    raise(PyObject_CallFunction(wording().concurrent, "O", operation));
+    return nullptr;
+  }
+  __atomic_store_n(&pool.holder, PyThread_get_thread_ident(), __ATOMIC_RELAXED);
+  Py_RETURN_NONE;
+}
+
+/// pool._let_go(): the thread that holds the pool is done.
+PyObject* pool_let_go(PyObject* self, PyObject*) {
+  PoolObject& pool = pool_of(self);
+  __atomic_store_n(&pool.holder, 0, __ATOMIC_RELAXED);
+  __atomic_store_n(&pool.is_busy, false, __ATOMIC_RELEASE);
+  Py_RETURN_NONE;
+}
+
 PyObject* pool_names(PyObject* self, void*) {
   return is_made(self) ? PySequence_List(pool_of(self).names) : nullptr;
 }
 
 PyObject* pool_num_free(PyObject* self, void*) {
   return is_made(self) ? PyLong_FromLongLong(header_of(pool_of(self)).num_free) : nullptr;
+}
+
+PyObject* pool_current(PyObject* self, void*) {
+  return is_made(self) ? PyLong_FromLongLong(header_of(pool_of(self)).current) : nullptr;
 }
 
 PyObject* pool_committed(PyObject* self, void*) {
@@ -410,6 +435,8 @@ PyMethodDef kPoolMethods[] = {
     KV_METHOD(lookup_longest, "The blocks that serve the first keys, up to the first miss."),
     KV_METHOD(lookup_matrix, "For each group, for each digest, the block that serves it, or None."),
     KV_METHOD(find, "For each key (block, reserved, writer, pending) (STEP-LOOKUP-*)."),
+    KV_METHOD(find_matrix, "Where all keys of the request are, in all groups, as three tables of words."),
+    KV_METHOD(uses, "For each block its references, whether `holder` writes it, and how far it is named and read."),
     KV_METHOD(contains, "Whether the block has the key, reserved or committed (POOL-CONTAINS-1)."),
     KV_METHOD(full_key, "The block's servable key at the end of its slot (POOL-CONTAINS-2)."),
     KV_METHOD(cache_full_blocks, "Register the full keys of the slots first .. last-1 (REG-FULL-*)."),
@@ -435,6 +462,8 @@ PyMethodDef kPoolMethods[] = {
     {"_numbers", pool_numbers, METH_O, nullptr},
     {"_keep", pool_keep, METH_O, nullptr},
     {"_run", pool_run, METH_O, nullptr},
+    {"_hold", pool_hold, METH_O, nullptr},
+    {"_let_go", pool_let_go, METH_NOARGS, nullptr},
     {"_problem", pool_problem, METH_NOARGS, nullptr},
     {"_behind", pool_behind, METH_NOARGS, nullptr},
     {"_put_behind", pool_put_behind, METH_VARARGS, nullptr},
@@ -443,6 +472,7 @@ PyMethodDef kPoolMethods[] = {
 PyGetSetDef kPoolProperties[] = {
     {"num_free", pool_num_free, nullptr, "How many blocks can be allocated now.", nullptr},
     {"last_committed_step", pool_committed, nullptr, "The last committed step, 0 before the first.", nullptr},
+    {"current_step", pool_current, nullptr, "The step that was begun last, 0 before the first.", nullptr},
     {"_names", pool_names, nullptr, "The name of each holder row.", nullptr},
     {"_is_made", pool_is_made, nullptr, "Whether it has an arena.", nullptr},
     {nullptr, nullptr, nullptr, nullptr, nullptr}};

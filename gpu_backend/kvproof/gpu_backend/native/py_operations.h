@@ -55,6 +55,19 @@ inline bool reserve_words(PoolObject& pool, int64_t n, int64_t words_each, int64
 
 inline PyObject* done(bool succeeded) { return succeeded ? Py_NewRef(Py_None) : nullptr; }
 
+/// Whether the pool takes this as a request (STEP-NAME-1).
+inline bool check_request(const PoolObject& pool, PyObject* request) {
+  if (!PyObject_TypeCheck(request, request_type())) return wrong_type("request", request, "a Request");
+  const Text& text = text_of(request);
+  const Header& h = header_of(pool);
+  if (text.hash_block_size != h.hash_block_size || text.digest_words != pool.digest_words ||
+      memcmp(text.seed_digest, pool.seed_digest, 4 * static_cast<size_t>(pool.digest_words)) != 0)
+    return wrong_type("request", request, "one that is hashed by the pool's contract, size and seed");
+  PyObject* const name = reinterpret_cast<Request*>(request)->name;
+  return !h.has_steps || !begins_with(name, kCopyPrefix) ||
+         wrong_type("request", name, "another name: that of a copy is never rolled back");
+}
+
 // --- references -----------------------------------------------------------------------------------------------------
 
 inline PyObject* pool_allocate(KV_SIGNATURE) {
@@ -183,6 +196,40 @@ inline PyObject* pool_find(KV_SIGNATURE) {
   return filled(hits);
 }
 
+/// Three tables of words, as bytes: for each group, for each hash of the request, who serves it, has it reserved, and
+/// would serve it. A request asks once, so there is no object for each key.
+inline PyObject* pool_find_matrix(KV_SIGNATURE) {
+  KV_ENTER("find_matrix", 1, "request");
+  if (!check_request(pool, arg[0])) return nullptr;
+  pool.chains.data[0] = &text_of(arg[0]).chain;
+  const int64_t words = 3 * header_of(pool).num_groups * text_of(arg[0]).chain.count;
+  if (!reserve_words(pool, 0, 0, words)) return nullptr;
+  Words program(pool);
+  program.put(kOpFindMatrix).put(0);
+  if (!run_program(self, program.count(), 0, call)) return nullptr;
+  return PyBytes_FromStringAndSize(reinterpret_cast<const char*>(pool.out.data), static_cast<Py_ssize_t>(4 * words));
+}
+
+/// For each block (references, whether the holder writes it, how far its keys reach, how far others were served).
+inline PyObject* pool_uses(KV_SIGNATURE) {
+  KV_ENTER("uses", 2, "block_ids", "holder");
+  int32_t holder;
+  PyObject** ids;
+  Py_ssize_t n;
+  if (!as_known_holder(pool, arg[1], &holder) || !as_items("block_ids", arg[0], &ids, &n) ||
+      !reserve_words(pool, n, 1, 4 * n))
+    return nullptr;
+  Words words(pool);
+  words.put(kOpUses).put(holder).put(static_cast<int32_t>(n));
+  if (!put_blocks(ids, n, words) || !run_program(self, words.count(), words.count(), call)) return nullptr;
+  PyObject* const all = PyList_New(n);
+  for (Py_ssize_t i = 0; all != nullptr && i < n; i++) {
+    const int32_t* const use = pool.out.data + 4 * i;
+    PyList_SET_ITEM(all, i, Py_BuildValue("(iOii)", use[0], use[1] != 0 ? Py_True : Py_False, use[2], use[3]));
+  }
+  return all;
+}
+
 inline PyObject* pool_contains(KV_SIGNATURE) {
   KV_ENTER("contains", 2, "key", "block_id");
   if (!reserve_words(pool, 1, 10, 1)) return nullptr;
@@ -205,19 +252,6 @@ inline PyObject* pool_full_key(KV_SIGNATURE) {
 }
 
 // --- registration and content ---------------------------------------------------------------------------------------
-
-/// Whether the pool takes this as a request (STEP-NAME-1).
-inline bool check_request(const PoolObject& pool, PyObject* request) {
-  if (!PyObject_TypeCheck(request, request_type())) return wrong_type("request", request, "a Request");
-  const Text& text = text_of(request);
-  const Header& h = header_of(pool);
-  if (text.hash_block_size != h.hash_block_size || text.digest_words != pool.digest_words ||
-      memcmp(text.seed_digest, pool.seed_digest, 4 * static_cast<size_t>(pool.digest_words)) != 0)
-    return wrong_type("request", request, "one that is hashed by the pool's contract, size and seed");
-  PyObject* const name = reinterpret_cast<Request*>(request)->name;
-  return !h.has_steps || !begins_with(name, kCopyPrefix) ||
-         wrong_type("request", name, "another name: that of a copy is never rolled back");
-}
 
 /// The words that say who names a block, by which text, in which group.
 inline bool put_naming(PyObject* self, Opcode opcode, PyObject* request, PyObject* group, bool replace, Words& words) {

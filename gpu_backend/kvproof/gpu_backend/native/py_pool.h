@@ -22,6 +22,8 @@ struct PoolObject {
   PyObject_HEAD
   Py_buffer arena;
   bool is_open, is_busy;
+  bool is_inside;          ///< like `is_busy`, for the calls of the thread that holds the pool
+  unsigned long holder;    ///< the thread that holds the pool for an operation of several calls, 0 if none does
   int digest_words;
   uint32_t seed_digest[8];
   Buffer<int32_t> program, out, work;
@@ -52,15 +54,22 @@ inline bool is_made(PyObject* self) {
          wrong_type("a pool", self, "one that was made by BlockPool(config) or BlockPool.restore(saved)");
 }
 
+/// What says that the pool is inside an operation: the thread that holds it has a word of its own.
+inline bool* busy_of(PyObject* self) {
+  PoolObject& pool = pool_of(self);
+  const unsigned long holder = __atomic_load_n(&pool.holder, __ATOMIC_RELAXED);
+  return holder != 0 && holder == PyThread_get_thread_ident() ? &pool.is_inside : &pool.is_busy;
+}
+
 /// Enters an operation; a second thread that does so meanwhile is refused (ERR-OWNER-1).
 inline bool enter(PyObject* self, const char* operation) {
   if (!is_made(self)) return false;
-  if (!__atomic_exchange_n(&pool_of(self).is_busy, true, __ATOMIC_ACQUIRE)) return true;
+  if (!__atomic_exchange_n(busy_of(self), true, __ATOMIC_ACQUIRE)) return true;
   raise(PyObject_CallFunction(wording().concurrent, "s", operation));
   return false;
 }
 
-inline void leave(PyObject* self) { __atomic_store_n(&pool_of(self).is_busy, false, __ATOMIC_RELEASE); }
+inline void leave(PyObject* self) { __atomic_store_n(busy_of(self), false, __ATOMIC_RELEASE); }
 
 /// Inside an operation as long as it lives.
 class Entered {

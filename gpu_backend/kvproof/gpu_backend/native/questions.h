@@ -93,23 +93,74 @@ KV_FN bool outlives_the_commits(const P& p, int32_t e) {
   return !is_reserved(p, longest);
 }
 
-/// For each of n keys four words: the block that serves it; if there is none, the block that has it reserved, and its
-/// writer; and the block that would serve it if everything reserved were committed.
+/// Who has a key: the block that serves it; if there is none, the block that has it reserved; and the block that would
+/// serve it if everything reserved were committed.
+struct Whereabouts {
+  int32_t serving, reserved, pending;
+};
+
+/// Who has the key of a list of entries, of which `first` is the first one.
+template <class P>
+KV_FN Whereabouts whereabouts(const P& p, int32_t first) {
+  Whereabouts found = {serving_block(p, first), kNone, kNone};
+  for (int32_t e = first; e != kNone; e = p.entries[e].next_of_key) {
+    if (found.serving == kNone && found.reserved == kNone && is_attachable(p, e)) found.reserved = p.entries[e].block;
+    if (found.pending == kNone && outlives_the_commits(p, e)) found.pending = p.entries[e].block;
+  }
+  return found;
+}
+
+/// For each of n keys four words: where it is, the writer of the reserved one in the third place.
 template <class P>
 KV_OPERATION Outcome find(P& p, int32_t n, const int32_t* keys, int32_t* out) {
   p.lanes.each(n, [&](int i) {
     const int32_t* key = keys + i * P::kKeyWords;
-    const int32_t first = find_key(p, digest_in(key), group_in(key));
+    const Whereabouts found = whereabouts(p, find_key(p, digest_in(key), group_in(key)));
     int32_t* const hit = out + 4 * i;
-    hit[0] = serving_block(p, first);
-    hit[1] = hit[2] = hit[3] = kNone;
-    for (int32_t e = first; e != kNone; e = p.entries[e].next_of_key) {
-      if (hit[0] == kNone && hit[1] == kNone && is_attachable(p, e)) {
-        hit[1] = p.entries[e].block;
-        hit[2] = p.block(hit[1]).writer;
-      }
-      if (hit[3] == kNone && outlives_the_commits(p, e)) hit[3] = p.entries[e].block;
-    }
+    hit[0] = found.serving;
+    hit[1] = found.reserved;
+    hit[2] = found.reserved == kNone ? kNone : p.block(found.reserved).writer;
+    hit[3] = found.pending;
+  });
+  return ok();
+}
+
+/// Where all keys of a text are: three tables, of the blocks that serve, have reserved, and would serve; each has a row
+/// for each group and in it a word for each hash of the text.
+template <class P>
+KV_OPERATION Outcome find_matrix(P& p, int32_t text, int32_t* out) {
+  const Chain& chain = *p.texts[text];
+  if (chain.count > kMostRows / p.h->num_groups) return refused(kOutOfRange);
+  const int32_t n = static_cast<int32_t>(chain.count), all = static_cast<int32_t>(p.h->num_groups * n);
+  p.lanes.each(all, [&](int i) {
+    const uint32_t* digest = chain.digests + static_cast<int64_t>(i % n) * P::kDigestWords;
+    const Whereabouts found = whereabouts(p, find_key(p, digest, i / n));
+    out[i] = found.serving;
+    out[all + i] = found.reserved;
+    out[2 * static_cast<int64_t>(all) + i] = found.pending;
+  });
+  return ok();
+}
+
+/// For each of n blocks four words, as far as a holder has to know them before it overwrites or leaves the block: its
+/// references, whether the holder writes it, how far its keys reach, and how far what other holders were served.
+template <class P>
+KV_OPERATION Outcome uses(P& p, int32_t holder, int32_t n, const int32_t* ids, int32_t* out) {
+  const int bad = p.lanes.first(n, [&](int i) { return !p.exists(ids[i]); });
+  if (bad < n) return refused(kInvalidBlock, bad);
+  p.lanes.each(n, [&](int i) {
+    const Block& block = p.block(ids[i]);
+    int32_t named = 0, read = 0;
+    for (int32_t e = block.first_entry; e != kNone; e = p.entries[e].next_of_block)
+      if (position_of(p, e) > named) named = position_of(p, e);
+    if (p.is_named())
+      for (int32_t row = block.readers; row != kNone; row = p.readers[row].next)
+        if (p.readers[row].holder != holder && p.readers[row].position > read) read = p.readers[row].position;
+    int32_t* const use = out + 4 * i;
+    use[0] = block.references;
+    use[1] = p.is_named() && block.writer == holder;
+    use[2] = named;
+    use[3] = read;
   });
   return ok();
 }

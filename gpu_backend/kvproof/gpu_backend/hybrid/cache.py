@@ -1,0 +1,328 @@
+"""Requests over all groups of a model: admit, advance, release, take back, truncate (ADMIT-*, ADVANCE-*, BACK-*)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+
+from kvproof.gpu_backend.checks import check_int, check_name
+from kvproof.gpu_backend.hybrid.geometry import Geometry, floor, slots_of
+from kvproof.gpu_backend.hybrid.hits import Match, look_up, match
+from kvproof.gpu_backend.hybrid.plans import Admission, Chunk, Shared, check_room, plan_admission, plan_chunk
+from kvproof.gpu_backend.hybrid.running import ChunkWrite, Running
+from kvproof.gpu_backend.hybrid.stops import Stops
+from kvproof.gpu_backend.pool import BlockPool
+from kvproof.gpu_backend.refusals import shown
+from kvproof.gpu_backend.request import Request
+from kvproof.spec.errors import AlreadyAdmitted, InvalidArgument, NoOpenStep, NotAdmitted, NotCommitted, OutOfOrder
+from kvproof.spec.vocabulary import COPY_PREFIX, NULL_BLOCK, Holder
+
+
+class HybridCache:
+    """Runs requests over all groups of a pool that has hybrid settings.
+
+    Every operation happens as a whole or not at all; a second thread that enters the cache or its pool meanwhile gets
+    ConcurrentUse (ERR-ATOMIC-1, ERR-OWNER-1). Steps are begun on the pool and committed here. `running` has the
+    requests that run; read it, and change it by the operations only. It is no part of a pool's saved state.
+    """
+
+    def __init__(self, pool: BlockPool) -> None:
+        if not isinstance(pool, BlockPool):
+            raise InvalidArgument(f"pool must be a BlockPool, not {shown(pool)}")
+        self.pool = pool
+        self.running: dict[Holder, Running] = {}
+        self._geometry = Geometry(pool.config)
+        self._stops = Stops(self._geometry)
+
+    # Questions
+
+    def match(self, request: Request) -> Match:
+        """Where the request would begin now; it changes nothing (HIT-PURE-1)."""
+        with self._alone("match"):
+            self._check_request(request)
+            return match(self._geometry, *look_up(self.pool, request), request.num_tokens)
+
+    def split(self, request: Request, start: int, tokens: int, cap: int, junction: int) -> int:
+        """Where the chunk ends that begins at `start`, at `start` itself if it has to wait (SPLIT-*).
+
+        `tokens` could be scheduled now, and at most `cap` at this start ever. Raises OutOfRange (SPLIT-RANGE-1).
+        """
+        with self._alone("split"):
+            self._check_request(request)
+            total = request.num_tokens
+            check_int("start", start, 0, total - 1)
+            check_int("tokens", tokens, 1, total - start)
+            check_int("cap", cap, tokens, None)
+            check_int("junction", junction, 0, total)
+            return self._stops.split(start, tokens, cap, junction, total, request.num_prompt_tokens)
+
+    # A request from its beginning to its end
+
+    def admit(self, request: Request, end: int) -> Match:
+        """Begin the request at its joint hit, with a first chunk up to `end` (ADMIT-*).
+
+        Raises AlreadyAdmitted, NoOpenStep, OutOfRange and OutOfBlocks.
+        """
+        with self._alone("admit"):
+            self._check_request(request)
+            name = request.request_id
+            if name in self.running:
+                raise AlreadyAdmitted(f"{name!r} runs; release it before it is admitted again")
+            self._check_open_step()
+            plan = plan_admission(self.pool, self._geometry, request)
+            check_int("end", end, plan.match.hit + 1, request.num_tokens)
+            groups = range(len(self._geometry.groups))
+            new = sum(len(self._geometry.new_slots(group, plan.match.hit, end)) for group in groups)
+            check_room(self.pool, name, len(plan.copied) + new, coming=plan.sources())
+            self.running[name] = running = self._begin(plan, request, end)
+            self._do_chunk(running, plan.match.hit, end)
+            return plan.match
+
+    def advance(self, request: Request, end: int) -> None:
+        """Schedule the request's next chunk, up to `end` (ADVANCE-*).
+
+        Raises NotAdmitted, NoOpenStep, OutOfOrder, OutOfRange and OutOfBlocks.
+        """
+        with self._alone("advance"):
+            running, geometry = self._running(request), self._geometry
+            self._check_open_step()
+            start = running.computed
+            check_int("end", end, start + 1, request.num_tokens)
+            if running.last_step == self.pool.current_step:
+                raise OutOfOrder(f"{request.request_id!r} has a chunk in this step already; begin the next step")
+            plan = plan_chunk(self.pool, geometry, running, end)
+            new = [geometry.new_slots(group, start, end) for group in range(len(geometry.groups))]
+            going = [table[slot] for table, slots in zip(running.tables, plan.let_go, strict=True) for slot in slots]
+            wanted = len(plan.moved) + len(plan.copied) + sum(map(len, new))
+            check_room(self.pool, request.request_id, wanted, going=going)
+            self._make_way(running, plan)
+            self._give_blocks(running, new, plan.copied)
+            self._do_chunk(running, start, end)
+
+    def release(self, request_id: Holder) -> list[Holder]:
+        """End a request; all requests that were rolled back, itself among them (RELEASE-*). Raises NotAdmitted."""
+        with self._alone("release"):
+            return self._release(self._running_by_name(request_id))
+
+    # Steps
+
+    def commit(self, step: int) -> None:
+        """Commit a step, and settle what was scheduled in it. Raises like `BlockPool.commit`."""
+        with self._alone("commit"):
+            self.pool.commit(step)
+            for running in self.running.values():
+                running.settle(step)
+
+    def rollback(self, requests: Sequence[Holder]) -> list[Holder]:
+        """Take back what the requests have not committed; all requests that this concerns (BACK-ROLLBACK-1).
+
+        Raises like `BlockPool.rollback`.
+        """
+        with self._alone("rollback"):
+            affected = self.pool.rollback(requests)
+            self._take_back(affected)
+            return affected
+
+    def truncate(self, request: Request, num_tokens: int) -> None:
+        """Keep the first tokens of a request, whether it runs or not (BACK-TRUNCATE-1, BACK-CUT-*).
+
+        Raises OutOfRange, NotCommitted, NoOpenStep and OutOfBlocks.
+        """
+        with self._alone("truncate"):
+            self._check_request(request)
+            n = check_int("num_tokens", num_tokens, 0, request.num_tokens)
+            running = self._running(request) if request.request_id in self.running else None
+            if running is not None and n < running.computed:
+                if not running.is_settled:
+                    raise NotCommitted(
+                        f"{request.request_id!r} has chunks that are not settled; commit their steps, or roll it back"
+                    )
+                if n > 0 and self._geometry.can_go_back and running.can_go_on_from(n, self._geometry):
+                    self._cut(running, n)
+                else:
+                    self._release(running)
+            request.truncate(n)
+
+    # Checks
+
+    @contextmanager
+    def _alone(self, operation: str) -> Iterator[None]:
+        """For the time of an operation nobody else may enter the pool."""
+        self.pool._hold(operation)
+        try:
+            yield
+        finally:
+            self.pool._let_go()
+
+    def _check_request(self, request: Request) -> None:
+        if not isinstance(request, Request) or request.hasher != self.pool.hasher:
+            raise InvalidArgument(f"request must be a Request that is hashed by the pool's contract: {shown(request)}")
+        if request.request_id.startswith(COPY_PREFIX):
+            raise InvalidArgument(f"{request.request_id!r} is the name of a copy, not of a request")
+
+    def _check_open_step(self) -> None:
+        if self.pool.current_step == self.pool.last_committed_step:
+            raise NoOpenStep("requests are scheduled in a step, and none is open; begin one")
+
+    def _running(self, request: Request) -> Running:
+        self._check_request(request)
+        running = self._running_by_name(request.request_id)
+        if running.request is not request:
+            raise InvalidArgument(f"another request {request.request_id!r} runs; go on with the one that was admitted")
+        return running
+
+    def _running_by_name(self, request_id: Holder) -> Running:
+        running = self.running.get(check_name("request_id", request_id))
+        if running is None:
+            raise NotAdmitted(f"{request_id!r} does not run; admit it first")
+        return running
+
+    # Blocks; everything was checked before
+
+    def _begin(self, plan: Admission, request: Request, end: int) -> Running:
+        """Take what is shared, then blocks, then copies; what was only copied from is dropped last (ADMIT-ORDER-1)."""
+        pool, geometry, name, hit = self.pool, self._geometry, request.request_id, plan.match.hit
+        tables = [[NULL_BLOCK] * slots_of(hit, group.block_size) for group in geometry.groups]
+        for shared in plan.shared:
+            self._share(shared, name)
+            tables[shared.group][shared.first_slot : shared.first_slot + len(shared.blocks)] = shared.blocks
+        sources = [copied.block for copied in plan.copied]
+        pool.touch_all(sources, [copied.key for copied in plan.copied], name)
+        running = Running(request, tables, plan.match.junction, hit)
+        new = [geometry.new_slots(group, hit, end) for group in range(len(geometry.groups))]
+        self._give_blocks(running, new, [copied.group for copied in plan.copied])
+        for copied in plan.copied:
+            pool.copy(copied.block, tables[copied.group][hit // geometry.groups[copied.group].block_size], name)
+        pool.free(sources, name)
+        return running
+
+    def _share(self, shared: Shared, name: Holder) -> None:
+        """Touch what is served, attach what is reserved."""
+        if not any(shared.is_reserved):
+            self.pool.touch_all(shared.blocks, shared.keys, name)
+            return
+        for block, key, is_reserved in zip(shared.blocks, shared.keys, shared.is_reserved, strict=True):
+            if is_reserved:
+                self.pool.attach(block, key, name)
+            else:
+                self.pool.touch(block, key, name)
+
+    def _make_way(self, running: Running, plan: Chunk) -> None:
+        """Let go of what is not needed, and bring keys of states to safety (ADVANCE-LETGO-1, ADVANCE-MOVE-1)."""
+        name = running.request.request_id
+        for table, slots in zip(running.tables, plan.let_go, strict=True):
+            self.pool.free([table[slot] for slot in slots], name)
+            for slot in slots:
+                table[slot] = NULL_BLOCK
+        for group in plan.moved:
+            [kept] = self.pool.allocate(1, f"{COPY_PREFIX}{group}:{name}")
+            self.pool.move(running.tables[group][-1], kept)
+
+    def _give_blocks(self, running: Running, new: Sequence[range], replaced: Sequence[int]) -> None:
+        """Blocks for new slots, and for the last slot of some groups, groups and slots ascending."""
+        name = running.request.request_id
+        blocks = iter(self.pool.allocate(len(replaced) + sum(map(len, new)), name))
+        for group, table in enumerate(running.tables):
+            if group in replaced:
+                self._replace(running, group, len(table) - 1, next(blocks))
+            if slots := new[group]:
+                table += [NULL_BLOCK] * (slots.start - len(table))
+                table += [next(blocks) for _ in slots]
+
+    def _replace(self, running: Running, group: int, slot: int, block: int) -> None:
+        """Go on in a private copy; the old block keeps its keys and its other readers (ADVANCE-COPY-1, BACK-CUT-1)."""
+        table, name = running.tables[group], running.request.request_id
+        if table[slot] != NULL_BLOCK:
+            self.pool.copy(table[slot], block, name)
+            self.pool.free([table[slot]], name)
+        table[slot] = block
+
+    def _do_chunk(self, running: Running, start: int, end: int) -> None:
+        """Note the chunk, let its forward pass write, register what it leaves (ADVANCE-WRITE-1, ADVANCE-REGISTER-1)."""
+        step = self.pool.current_step
+        running.computed = running.in_flight[step] = end
+        running.last_step = step
+        for write in running.writes(start, self._geometry):
+            self._write(running.request, write)
+        for group in range(len(self._geometry.groups)):
+            if self._geometry.is_recurrent(group):
+                self._register_state(running, group)
+            else:
+                self._register_rows(running, group, start)
+
+    def _write(self, request: Request, write: ChunkWrite) -> None:
+        """Where a chunk's rows and states go to their blocks: this backend has no memory, and checks the rules."""
+        self.pool.write(request, write.block, write.end, write.group)
+
+    def _register_state(self, running: Running, group: int) -> None:
+        """ADVANCE-KEEP-1."""
+        request, end = running.request, running.computed
+        if self._stops.keeps(group, end, running.junction, request.num_tokens, request.num_prompt_tokens):
+            self.pool.cache_partial_block(request, running.tables[group][-1], end, group)
+
+    def _register_rows(self, running: Running, group: int, start: int) -> None:
+        """ADVANCE-FULL-1, ADVANCE-TAIL-1."""
+        request, table, end = running.request, running.tables[group], running.computed
+        size, hybrid = self._geometry.groups[group].block_size, self._geometry.hybrid
+        if start // size < end // size:
+            self.pool.cache_full_blocks(request, table, start // size, end // size, group)
+        shortened = 0 if group in hybrid.drop else 1
+        tail = floor(max(0, request.num_prompt_tokens - shortened), self._geometry.hash_block_size)
+        if hybrid.fine_grained and max(start, floor(end, size)) < tail <= end:
+            self.pool.cache_partial_block(request, table[-1], tail, group)
+
+    # Ends, and ways back
+
+    def _release(self, running: Running) -> list[Holder]:
+        """RELEASE-1."""
+        name = running.request.request_id
+        affected = self.pool.finish(name, running.blocks())
+        del self.running[name]
+        self._take_back(affected)
+        return affected
+
+    def _take_back(self, names: Sequence[Holder]) -> None:
+        """The requests were rolled back; those that run and have lost something go back, or are released."""
+        for name in names:
+            running = self.running.get(name)
+            if running is None or running.is_settled:
+                continue
+            if running.settled > 0 and self._geometry.can_go_back:
+                self._go_back(running, running.settled)
+            else:
+                self.pool.free(running.blocks(), name)
+                del self.running[name]
+
+    def _go_back(self, running: Running, n: int) -> None:
+        """BACK-SLOTS-1; each group's blocks are freed by a call of their own."""
+        for blocks in running.go_back(n, self._geometry):
+            self.pool.free(blocks, running.request.request_id)
+
+    def _cut(self, running: Running, n: int) -> None:
+        """Go back to n tokens, which is inside what is computed; slots that others rely on past n become private copies
+        (BACK-SLOTS-1, BACK-CUT-*). Raises NoOpenStep and OutOfBlocks."""
+        pool, geometry, name = self.pool, self._geometry, running.request.request_id
+        cut = [group for group in range(len(geometry.groups)) if self._is_relied_on(running, group, n)]
+        if cut:
+            self._check_open_step()
+            sizes = [group.block_size for group in geometry.groups]
+            going = [
+                b for table, size in zip(running.tables, sizes, strict=True) for b in table[slots_of(n, size) :] if b
+            ]
+            check_room(pool, name, len(cut), going=going)
+        self._go_back(running, n)
+        running.settled = n
+        if not cut:
+            return
+        self._give_blocks(running, [range(0)] * len(geometry.groups), cut)
+        running.in_flight[pool.current_step] = n
+        begins = min(floor(n, geometry.groups[group].block_size) for group in cut)
+        running.settled = begins if running.can_go_on_from(begins, geometry) else 0
+
+    def _is_relied_on(self, running: Running, group: int, n: int) -> bool:
+        """Whether writing on from n would change rows that are not the request's alone (BACK-CUT-1)."""
+        size = self._geometry.groups[group].block_size
+        if n % size == 0:
+            return False
+        [(_, writes, named, read)] = self.pool.uses([running.tables[group][n // size]], running.request.request_id)
+        return not writes or named > n or read > n

@@ -1,0 +1,144 @@
+"""What an operation on a request will take, decided before anything changes (ADMIT-ATOMIC-1, ADVANCE-ATOMIC-1)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+import numpy as np
+
+from kvproof.gpu_backend.hashing import make_key
+from kvproof.gpu_backend.hybrid.geometry import Geometry
+from kvproof.gpu_backend.hybrid.hits import NONE, Match, Matrix, RowFinder, look_up, match
+from kvproof.gpu_backend.hybrid.running import Running
+from kvproof.gpu_backend.pool import BlockPool
+from kvproof.gpu_backend.request import Request
+from kvproof.spec.errors import OutOfBlocks
+from kvproof.spec.vocabulary import NULL_BLOCK, Holder, Key
+
+
+class Shared(NamedTuple):
+    """The blocks of others that an admission shares in a group, slot by slot, by these keys; those that are reserved
+    are attached, the others touched."""
+
+    group: int
+    first_slot: int
+    blocks: list[int]
+    keys: list[Key]
+    is_reserved: list[bool]
+
+
+class Copied(NamedTuple):
+    """The block whose rows or state an admission copies to a block of its own, for the last slot of a group."""
+
+    group: int
+    block: int
+    key: Key
+
+
+@dataclass(frozen=True, slots=True)
+class Admission:
+    """Where a request begins and what of others it begins with, groups ascending (ADMIT-SHARE-1, ADMIT-COPY-1)."""
+
+    match: Match
+    shared: list[Shared]
+    copied: list[Copied]
+
+    def sources(self) -> list[int]:
+        """All blocks of others that it begins with."""
+        return [block for shared in self.shared for block in shared.blocks] + [each.block for each in self.copied]
+
+
+def plan_admission(pool: BlockPool, geometry: Geometry, request: Request) -> Admission:
+    """How the request would be admitted now. Raises InvalidArgument."""
+    now, later = look_up(pool, request)
+    found = match(geometry, now, later, request.num_tokens)
+    groups = range(len(geometry.groups))
+    return Admission(
+        found,
+        [_shared(geometry, now, request, group, found.hit) for group in groups],
+        [
+            _copied(geometry, now, request, group, found.hit)
+            for group in groups
+            if _begins_inside(geometry, group, found)
+        ],
+    )
+
+
+def _begins_inside(geometry: Geometry, group: int, found: Match) -> bool:
+    return found.hit % geometry.groups[group].block_size != 0
+
+
+def _shared(geometry: Geometry, now: Matrix, request: Request, group: int, hit: int) -> Shared:
+    """The full slots below the hit that the group needs there; who serves them comes before who has them reserved
+    (HIT-SOURCE-1)."""
+    size, digest = geometry.groups[group].block_size, request.text.digest
+    first, links = geometry.needed(group, hit).start, size // geometry.hash_block_size
+    chosen = slice((first + 1) * links - 1, hit // size * links, links)
+    serving, reserved = now.serving[group, chosen], now.reserved[group, chosen]
+    is_reserved = serving == NONE
+    suffix = make_key(group, b"")
+    return Shared(
+        group,
+        first,
+        np.where(is_reserved, reserved, serving).tolist(),
+        [digest(link) + suffix for link in range(chosen.start, chosen.stop, links)],
+        is_reserved.tolist(),
+    )
+
+
+def _copied(geometry: Geometry, now: Matrix, request: Request, group: int, hit: int) -> Copied:
+    """What is copied for a hit inside a slot (HIT-SOURCE-1)."""
+    link = hit // geometry.hash_block_size - 1
+    if not geometry.is_recurrent(group):
+        rows = RowFinder(geometry, group, now.serving[group], now.reserved[group], request.num_tokens)
+        link = rows.source(hit)
+    return Copied(group, int(now.serving[group, link]), make_key(group, request.text.digest(link)))
+
+
+@dataclass(frozen=True, slots=True)
+class Chunk:
+    """What going on to a chunk's end takes (ADVANCE-*).
+
+    `let_go` are slots of each group, the last one first; `moved` and `copied` are recurrent groups whose state is
+    overwritten in place, and has a key, or other readers.
+    """
+
+    let_go: list[list[int]]
+    moved: list[int] = field(default_factory=list)
+    copied: list[int] = field(default_factory=list)
+
+
+def plan_chunk(pool: BlockPool, geometry: Geometry, running: Running, end: int) -> Chunk:
+    """What the request's next chunk takes, up to `end`."""
+    plan = Chunk([_not_needed(geometry, running, group) for group in range(len(geometry.groups))])
+    for group, table in enumerate(running.tables):
+        if not geometry.is_recurrent(group) or geometry.new_slots(group, running.computed, end):
+            continue
+        [(_, _, named, read)] = pool.uses([table[-1]], running.request.request_id)
+        if read:
+            plan.copied.append(group)
+        elif named:
+            plan.moved.append(group)
+    return plan
+
+
+def _not_needed(geometry: Geometry, running: Running, group: int) -> list[int]:
+    """The slots that are not needed to go on from where the request is settled, last first (ADVANCE-LETGO-1)."""
+    table, needed = running.tables[group], geometry.needed(group, running.settled)
+    return [slot for slot in reversed(range(min(needed.start, len(table)))) if table[slot] != NULL_BLOCK]
+
+
+def check_room(
+    pool: BlockPool, holder: Holder, wanted: int, coming: Sequence[int] = (), going: Sequence[int] = ()
+) -> None:
+    """Whether so many blocks can be allocated when free ones of `coming` are in use and `holder` has left `going`.
+
+    Raises OutOfBlocks.
+    """
+    used = sum(references == 0 for references, *_ in pool.uses(coming, holder))
+    freed = sum(references == 1 for references, *_ in pool.uses(going, holder))
+    room = pool.num_free - used + freed
+    if wanted > room:
+        raise OutOfBlocks(f"{holder!r} takes {wanted:,} blocks, and there are {room:,}; release or preempt a request")
