@@ -9,7 +9,7 @@ import pytest
 
 from kvproof.conformance.backends.interface import Level
 from kvproof.conformance.backends.targets import open_subject
-from kvproof.conformance.backends.wire import IF_HYBRID, PARTS
+from kvproof.conformance.backends.wire import PARTS
 from kvproof.gpu_backend import BlockPool
 from kvproof.gpu_backend.adapter import CAPABILITIES, GpuBackend
 from tests.backend_walks import drive
@@ -29,8 +29,8 @@ def test_the_suite_finds_the_backend_by_its_name() -> None:
 
 
 def test_it_claims_everything_that_can_be_claimed() -> None:
-    assert {*CAPABILITIES.levels} == {*Level} - {Level.HYBRID}
-    assert CAPABILITIES.observes == tuple(part for part in PARTS if part != IF_HYBRID)
+    assert {*CAPABILITIES.levels} == {*Level}
+    assert CAPABILITIES.observes == PARTS
 
 
 @pytest.mark.parametrize("seed", range(4))

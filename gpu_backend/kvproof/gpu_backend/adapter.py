@@ -2,26 +2,32 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from importlib.metadata import version
 
-from kvproof.conformance.backends.interface import EVERY_POOL, RUN_REQUESTS, AdapterError, Capabilities, Identity, Level
+from kvproof.conformance.backends.interface import EVERY_POOL, AdapterError, Capabilities, Identity, Level
 from kvproof.conformance.backends.wire import (
     PARTS,
+    Admitted,
     Answer,
     ClearedEvent,
     Entry,
     Hit,
     Holders,
+    Matched,
     Observation,
     PrefixName,
     RemovedEvent,
+    Running,
     Step,
     StoredEvent,
     WireEvent,
 )
 from kvproof.conformance.operations import (
     AddRequest,
+    Admit,
+    Advance,
     Allocate,
     Append,
     Attach,
@@ -40,11 +46,14 @@ from kvproof.conformance.operations import (
     Hashes,
     KeyRef,
     Lookup,
+    Match,
     Move,
     Operation,
     Read,
+    Release,
     Reset,
     Rollback,
+    Split,
     TakeEvents,
     Touch,
     Truncate,
@@ -53,6 +62,8 @@ from kvproof.conformance.operations import (
     names_of_operations,
 )
 from kvproof.gpu_backend.data_plane import DataPlane
+from kvproof.gpu_backend.hybrid import ChunkWrite, HybridCache
+from kvproof.gpu_backend.hybrid import Running as RunningRequest
 from kvproof.gpu_backend.observation import BlockState, PoolState
 from kvproof.gpu_backend.pool import BlockPool
 from kvproof.gpu_backend.refusals import shown
@@ -75,9 +86,9 @@ from kvproof.spec.vocabulary import (
 IDENTITY = Identity("kvproof-gpu-backend", version("kvproof"), "C++", files=("kvproof.gpu_backend",))
 
 CAPABILITIES = Capabilities(
-    levels=tuple(level for level in Level if level is not Level.HYBRID),
-    operations=tuple(name for name in names_of_operations() if name not in {*EVERY_POOL, *RUN_REQUESTS}),
-    observes=tuple(part for part in PARTS if part != "running"),
+    levels=tuple(Level),
+    operations=tuple(name for name in names_of_operations() if name not in EVERY_POOL),
+    observes=PARTS,
     commit=tuple(CommitMode),
     residency=tuple(Residency),
     holders=tuple(HolderMode),
@@ -87,6 +98,37 @@ CAPABILITIES = Capabilities(
 )
 
 SOURCES = {source.name.lower(): source for source in ExtraKeySource}
+
+
+class _CacheWithMemory(HybridCache):
+    """A hybrid cache whose chunks leave in the memory what the suite says that they compute."""
+
+    def __init__(self, pool: BlockPool, data: DataPlane) -> None:
+        super().__init__(pool)
+        self._data = data
+        self._rows: Sequence[Sequence[int]] | None = None
+
+    @contextmanager
+    def computing(self, rows: Sequence[Sequence[int]] | None) -> Iterator[None]:
+        """The chunk that is scheduled within computes these numbers, group by group."""
+        self._rows = rows
+        try:
+            yield
+        finally:
+            self._rows = None
+
+    def _write(self, request: Request, write: ChunkWrite) -> None:
+        super()._write(request, write)
+        if self._rows is None:
+            return
+        group = self.pool.config.groups[write.group]
+        numbers, end = self._rows[write.group], self.running[request.request_id].computed
+        if group.kind is GroupKind.RECURRENT:
+            self._data.write(write.block, write.group, numbers)
+        else:
+            start = end - len(numbers)
+            computed = numbers[write.first - start : write.end - start]
+            self._data.write(write.block, write.group, computed, write.first % group.block_size)
 
 
 class GpuBackend:
@@ -100,6 +142,7 @@ class GpuBackend:
         """Make a new pool; the old one is forgotten, with its requests."""
         self._pool = BlockPool(config)
         self._data = DataPlane(self._pool)
+        self._cache = None if config.hybrid is None else _CacheWithMemory(self._pool, self._data)
         self._requests: dict[str, Request] = {}
 
     def run(self, operations: Sequence[Operation], observe: bool) -> list[Step]:
@@ -118,7 +161,7 @@ class GpuBackend:
             answer = Answer(error=type(error).__name__, message=str(error))
         if not observe:
             return Step(answer)
-        seen = view(self._pool.observe())
+        seen = view(self._pool.observe(), self._cache)
         return Step(answer, seen, tuple(map(view_of_event, self._pool.take_events())))
 
     def _apply(self, operation: Operation) -> object:
@@ -130,6 +173,8 @@ class GpuBackend:
                 return self._ask(operation)
             case BeginStep() | Commit() | Attach() | Rollback() | Finish():
                 return self._stepping(operation)
+            case Match() | Split() | Admit() | Advance() | Release():
+                return self._run_request(operation)
             case Allocate(holder=holder, n=n):
                 return pool.allocate(n, holder)
             case Touch(holder=holder, block=block, key=ref):
@@ -178,15 +223,37 @@ class GpuBackend:
                 return begun
             case Commit(step=step):
                 self._data.do_step()  # the copies that the pool has queued are forgotten then
-                pool.commit(step)
+                (self._cache or pool).commit(step)
                 self._data.commit(step)
             case Attach(holder=holder, block=block, key=ref):
                 pool.attach(block, self._key(ref), holder)
             case Rollback(requests=requests):
-                return pool.rollback(requests)
+                return (self._cache or pool).rollback(requests)
             case Finish(request=request, blocks=blocks):
                 return pool.finish(request, blocks)
         return None
+
+    def _run_request(self, operation: Match | Split | Admit | Advance | Release) -> object:
+        """A request that runs over all groups; the memory takes what its chunks compute."""
+        cache = self._cache
+        if cache is None:
+            raise InvalidArgument("this pool has no hybrid settings; requests do not run over its groups")
+        match operation:
+            case Match(request=name):
+                found = cache.match(self._request(name))
+                return Matched(found.hit, found.junction, found.pending)
+            case Split(request=name, start=start, tokens=tokens, cap=cap, junction=junction):
+                return cache.split(self._request(name), start, tokens, cap, junction)
+            case Admit(request=name, end=end, rows=rows):
+                with cache.computing(rows):
+                    found = cache.admit(self._request(name), end)
+                return Admitted(found.hit, found.junction, found.pending, tables_of(cache.running[name]))
+            case Advance(request=name, end=end, rows=rows):
+                with cache.computing(rows):
+                    cache.advance(self._request(name), end)
+                return tables_of(cache.running[name])
+            case Release(request=name):
+                return cache.release(name)
 
     def _ask(self, operation: Lookup | Find | Contains | FullKey | Hashes | TakeEvents) -> object:
         pool = self._pool
@@ -224,6 +291,8 @@ class GpuBackend:
                 self._requests[name] = self._pool.request(name, tokens, _extra_keys(extras))
             case Append(request=name, tokens=tokens):
                 self._request(name).append(tokens)
+            case Truncate(request=name, num_tokens=num_tokens) if self._cache is not None:
+                self._cache.truncate(self._request(name), num_tokens)
             case Truncate(request=name, num_tokens=num_tokens):
                 self._request(name).truncate(num_tokens)
 
@@ -296,8 +365,8 @@ def view_of_event(event: Event) -> WireEvent:
             return ClearedEvent()
 
 
-def view(state: PoolState) -> Observation:
-    """A state of the pool."""
+def view(state: PoolState, cache: HybridCache | None) -> Observation:
+    """A state of the pool, and of the requests that run."""
     index = sorted((*name_of_key(key), blocks) for key, blocks in state.index.items())
     return Observation(
         num_free=len(state.free_queue),
@@ -308,7 +377,26 @@ def view(state: PoolState) -> Observation:
         slots=tuple([_slot(block) for block in state.blocks]),
         keys=tuple([_entries(block) for block in state.blocks]),
         index=tuple([Holders(group, name, blocks) for group, name, blocks in index]),
+        running=None if cache is None else tuple([_running(cache, name) for name in sorted(cache.running)]),
     )
+
+
+def _running(cache: HybridCache, name: str) -> Running:
+    request, committed = cache.running[name], cache.pool.last_committed_step
+    return Running(
+        name,
+        request.computed,
+        request.settled,
+        request.junction,
+        tables_of(request),
+        tuple([(step - committed, settled) for step, settled in request.in_flight.items()]),
+        max(0, request.last_step - committed),
+    )
+
+
+def tables_of(running: RunningRequest) -> tuple[tuple[int, ...], ...]:
+    """The block tables of a request that runs."""
+    return tuple(map(tuple, running.tables))
 
 
 def _slot(block: BlockState) -> tuple[int, int] | None:

@@ -30,9 +30,13 @@ NO_GROUP = -1
 
 
 class _Write(NamedTuple):
+    """What a forward pass leaves in a block, from row `first` on, when so many copies of the step were asked for."""
+
     block: int
     group: int
     values: torch.Tensor
+    first: int
+    num_copies: int
 
 
 class DataPlane:
@@ -48,13 +52,18 @@ class DataPlane:
         """For which group a block was written; it goes with the pages."""
         self._has_steps = config.commit is CommitMode.STEPS
         self._writes: list[_Write] = []
-        self._is_done = True
+        self._done = (0, 0)
+        """How many writes and copies of the step were done."""
         self._step = 0
         self._touched = torch.empty(0, dtype=torch.int64)
         self._before = self._kept(self._touched)
 
-    def write(self, block: int, group: int, numbers: Sequence[int] | None) -> None:
-        """The forward pass leaves these numbers in a block: its first rows, or the state. Raises InvalidArgument."""
+    def write(self, block: int, group: int, numbers: Sequence[int] | None, first: int = 0) -> None:
+        """The forward pass leaves these numbers in a block: rows from `first` on, or the state. Raises InvalidArgument.
+
+        If the step copies to this block later on, the write is void: somebody who gave the block back or was rolled
+        back asked for it, or it was there before (STEP-COPY-3).
+        """
         if numbers is None:
             return  # whoever says no numbers wants to read none
         try:
@@ -63,23 +72,15 @@ class DataPlane:
             raise InvalidArgument(f"rows must be a list of whole numbers, not {shown(numbers)}") from None
         if self._states[group]:
             values = values.squeeze(1)
-        write = _Write(block, group, values)
+        write = _Write(block, group, values, first, len(queued_copies(self._pool)))
         if self._has_steps:
             self._writes.append(write)
-            self._is_done = False
         else:
             self._write(write)
 
     def copy(self, src: int, dst: int) -> None:
-        """The pool has agreed to a copy or a move; with steps it has queued it too.
-
-        What the step was to write to the target is void: somebody who gave the block back or was rolled back asked for
-        it, or it was there before (STEP-COPY-3).
-        """
-        if self._has_steps:
-            self._writes = [write for write in self._writes if write.block != dst]
-            self._is_done = False
-        else:
+        """The pool has agreed to a copy or a move; with steps it has queued it, and it is done with the step."""
+        if not self._has_steps:
             self._copy(torch.tensor([[src, dst]]))
 
     def read(self, block: int) -> list[int]:
@@ -108,25 +109,28 @@ class DataPlane:
     def _forget(self) -> None:
         """What was done is done: nothing can take it back any more."""
         self._writes = []
+        self._done = (0, len(queued_copies(self._pool)))
         self._touched = self._touched[:0]
         self._before = self._kept(self._touched)
 
     def do_step(self) -> None:
         """Do the work of the step that was begun last, as far as it is known; again, if there is more of it now."""
-        if self._is_done:
+        copies = queued_copies(self._pool)
+        if self._done == (len(self._writes), len(copies)):
             return
         self._restore()
-        copies = queued_copies(self._pool)
-        written = torch.tensor([write.block for write in self._writes], dtype=torch.int64)
+        last = {int(target): number for number, target in enumerate(copies[:, 1])}
+        writes = [write for write in self._writes if last.get(write.block, -1) < write.num_copies]
+        written = torch.tensor([write.block for write in writes], dtype=torch.int64)
         self._touched = torch.unique(torch.cat((copies[:, 1], written)))
         self._before = self._kept(self._touched)
         self._copy(copies)
-        for write in self._writes:
+        for write in writes:
             self._write(write)
-        self._is_done = True
+        self._done = (len(self._writes), len(copies))
 
     def _write(self, write: _Write) -> None:
-        self._memory.write(write.group, write.block, write.values)
+        self._memory.write(write.group, write.block, write.values, write.first)
         self._groups[write.block] = write.group
 
     def _copy(self, pairs: torch.Tensor) -> None:

@@ -27,6 +27,7 @@ _FAMILIES = {
     "RETAIN": Level.HYBRID,
     "RELEASE": Level.HYBRID,
     "BACK": Level.HYBRID,
+    "SCHED": Level.HYBRID,
     "ERR": Level.ROBUSTNESS,
     "CONTENT": Level.DATA,
 }

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+SCHEDULING = ("BUDGET", "ORDER", "EMPTY", "STARVE", "REFUSE", "PREEMPT", "RESUME", "PENDING", "FAIL")
+
 NOT_SHOWN = {
     "POS-UNIT-1": "Views of hashes by block size are the reference's; the language asks for the hashes themselves.",
     "REQ-VIEW-1": "Views of hashes by block size are the reference's; the language asks for the hashes themselves.",
@@ -11,6 +13,10 @@ NOT_SHOWN = {
     "INV-STEPS-1": "Who depends on whom, and when a block was allocated, is not shown.",
     "INV-DEPENDS-1": "Who depends on whom is not shown.",
     "ERR-OWNER-1": "The language has one speaker; a second thread is none of its operations.",
+    **dict.fromkeys(
+        [f"SCHED-{rule}-1" for rule in SCHEDULING],
+        "A scheduler is what runs a cache; the language speaks to the cache.",
+    ),
     "COST-1": "A trace says what an operation does, not how long it takes.",
 }
 """Vectors do not carry them, and tests of nothing else give none."""

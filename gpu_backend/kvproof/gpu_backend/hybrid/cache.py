@@ -129,7 +129,7 @@ class HybridCache:
         Raises OutOfRange, NotCommitted, NoOpenStep and OutOfBlocks.
         """
         with self._alone("truncate"):
-            self._check_request(request)
+            self._check_contract(request)
             n = check_int("num_tokens", num_tokens, 0, request.num_tokens)
             running = self._running(request) if request.request_id in self.running else None
             if running is not None and n < running.computed:
@@ -154,9 +154,12 @@ class HybridCache:
         finally:
             self.pool._let_go()
 
-    def _check_request(self, request: Request) -> None:
+    def _check_contract(self, request: Request) -> None:
         if not isinstance(request, Request) or request.hasher != self.pool.hasher:
             raise InvalidArgument(f"request must be a Request that is hashed by the pool's contract: {shown(request)}")
+
+    def _check_request(self, request: Request) -> None:
+        self._check_contract(request)
         if request.request_id.startswith(COPY_PREFIX):
             raise InvalidArgument(f"{request.request_id!r} is the name of a copy, not of a request")
 
