@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shlex
+from collections.abc import Iterable
 from pathlib import Path
 from typing import get_type_hints
 
@@ -11,13 +12,16 @@ import msgspec
 from kvproof.conformance.backends.interface import Backend
 from kvproof.conformance.backends.wire import (
     PARTS,
+    Admitted,
     ClearedEvent,
     Entry,
     Hit,
     Holders,
+    Matched,
     Observation,
     PrefixName,
     RemovedEvent,
+    Running,
     StoredEvent,
 )
 from kvproof.conformance.certification import trace as traces
@@ -137,9 +141,28 @@ def text_of(value: object) -> str:
         case Entry(group=group, hash=digest, position=position, ahead=ahead, owner=owner):
             status = f" in +{ahead}" * bool(ahead) + f" reserved by {owner}" * bool(owner)
             return printable(f"{digest}[0:{position}]@g{group}{status}")
+        case Running(request=request, computed=computed, settled=settled, junction=junction, tables=tables):
+            places = f"computed {computed}, settled {settled}, junction {junction}"
+            return printable(f"{request}: {places}, tables {_tables(tables)}, {_waiting(value)}")
+        case Matched(hit=hit, junction=junction, pending=pending):
+            return f"hit {hit}, junction {junction}, pending {pending}"
+        case Admitted(hit=hit, junction=junction, pending=pending, tables=tables):
+            return f"hit {hit}, junction {junction}, pending {pending}, tables {_tables(tables)}"
         case Hit():
             return ", ".join(f"{field} {text_of(getattr(value, field))}" for field in Hit.__struct_fields__)
     return printable(repr(value))
+
+
+def _tables(tables: Iterable[Iterable[int]]) -> str:
+    """The tables of all groups: [1 2] [0 3]."""
+    return " ".join(f"[{' '.join(map(str, table))}]" for table in tables)
+
+
+def _waiting(running: Running) -> str:
+    """What is settled with which commit from now."""
+    chunks = ", ".join(f"{end} in +{ahead}" for ahead, end in running.unsettled)
+    last = f", last chunk in +{running.scheduled}" * bool(running.scheduled)
+    return f"unsettled {chunks or 'nothing'}{last}"
 
 
 def _line(item: object) -> str:

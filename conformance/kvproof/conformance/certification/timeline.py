@@ -16,7 +16,7 @@ from kvproof.conformance.certification.trace import Trace
 from kvproof.conformance.operations import describe
 from kvproof.conformance.terminal import counted, printable
 from kvproof.conformance.world import World
-from kvproof.spec.vocabulary import GroupConfig, PoolConfig
+from kvproof.spec.vocabulary import GroupConfig, HybridConfig, PoolConfig
 
 T = TypeVar("T")
 
@@ -76,7 +76,18 @@ def pool_in_words(config: PoolConfig) -> str:
     blocks = f"a pool of {counted(config.num_blocks, 'blocks')}, the null block included"
     hashes = f"a hash after every {counted(config.hash_block_size, 'tokens')}"
     modes = f"residency {config.residency.value}, holders {config.holders.value}, commit {config.commit.value}"
-    return f"{blocks}; {hashes}; {'; '.join(map(_group, range(len(config.groups)), config.groups))}; {modes}"
+    groups = "; ".join(map(_group, range(len(config.groups)), config.groups))
+    return f"{blocks}; {hashes}; {groups}; {modes}{_hybrid(config.hybrid)}"
+
+
+def _hybrid(hybrid: HybridConfig | None) -> str:
+    if hybrid is None:
+        return ""
+    hits = "fine-grained hits" if hybrid.fine_grained else "hits at common block ends"
+    every = "" if hybrid.interval is None else f" of {hybrid.interval}"
+    drop = f", drop in group {', '.join(map(str, hybrid.drop))}" if hybrid.drop else ""
+    more = f", lookahead {hybrid.lookahead}" * bool(hybrid.lookahead) + ", checkpoints" * hybrid.checkpoints
+    return f"; requests run over all groups: {hits}, retention {hybrid.retention.value}{every}{drop}{more}"
 
 
 def _group(number: int, group: GroupConfig) -> str:
