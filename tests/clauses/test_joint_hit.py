@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Sequence
 from math import lcm
 from random import Random
 
@@ -8,7 +9,8 @@ import pytest
 
 from kvproof.reference import BlockPool, Request
 from kvproof.reference.hybrid import HybridCache, Match
-from kvproof.spec.errors import InvalidArgument, NotAligned, OutOfRange, PoolError
+from kvproof.reference.lookup import Hit
+from kvproof.spec.errors import ConcurrentUse, InvalidArgument, NotAligned, OutOfRange, PoolError
 from kvproof.spec.vocabulary import (
     CommitMode,
     ExtraKey,
@@ -16,6 +18,7 @@ from kvproof.spec.vocabulary import (
     GroupConfig,
     GroupKind,
     HybridConfig,
+    Key,
     PoolConfig,
     Retention,
 )
@@ -449,6 +452,25 @@ def test_only_a_request_of_the_pools_contract_is_matched(hybrid: MakeHybrid) -> 
     for wrong in (other.request("r1"), "r1", rig.request("copy:1"), None):
         with rig.refused(InvalidArgument):
             rig.cache.match(wrong)  # type: ignore[arg-type]
+
+
+@pytest.mark.clause("ERR-OWNER-1")
+def test_nobody_enters_a_cache_that_is_inside_an_operation(hybrid: MakeHybrid, monkeypatch: pytest.MonkeyPatch) -> None:
+    rig = hybrid()
+    r1, find = rig.request("r1", TWENTY), rig.pool.find
+    refused = []
+
+    def come_between(keys: Sequence[Key]) -> list[Hit]:
+        with pytest.raises(ConcurrentUse) as caught:
+            rig.cache.match(r1)
+        refused.append(caught.type)
+        return find(keys)
+
+    monkeypatch.setattr(rig.pool, "find", come_between)
+    assert rig.cache.match(r1) == Match(0, 0, 0)
+    assert set(refused) == {ConcurrentUse}
+    monkeypatch.undo()
+    assert rig.cache.match(r1) == Match(0, 0, 0)
 
 
 # Where it comes from

@@ -9,12 +9,9 @@ from kvproof.spec.vocabulary import HybridConfig, Retention
 def keeps(hybrid: HybridConfig, grid: Grid, block_size: int, n: int, tokens: int, prompt: int, junction: int) -> bool:
     """Whether a group of this block size keeps the state at n > 0, where a chunk ended.
 
-    `tokens`, `prompt` and `junction` are those of the request. What cannot have a key is nothing to keep
-    (ADVANCE-KEEP-1).
+    `tokens`, `prompt` and `junction` are those of the request. What is kept ends with a block of the group, or with a
+    hash unit if hits are fine-grained; so it can have a key (ADVANCE-KEEP-1).
     """
-    unit = grid.hash_block_size if hybrid.fine_grained else block_size
-    if n % unit:
-        return False
     if n in (grid.last_block_state(tokens), grid.last_hash_state(tokens, prompt)):
         return True
     at_junction = n == grid.junction_state(junction, prompt)

@@ -29,9 +29,7 @@ class Running:
     """The step of the last chunk."""
 
     def state_block(self, group: int) -> int:
-        """The block with the state at `computed` of a recurrent group; the null block at 0."""
-        if self.computed == 0:
-            return NULL_BLOCK
+        """The block with the state at `computed` > 0 of a recurrent group."""
         return self.tables[group][slot_of(self.computed, self.groups[group].block_size)]
 
     def overwrites(self, group: int, end: int) -> bool:
