@@ -10,11 +10,13 @@ from dataclasses import replace
 import pytest
 
 from kvproof.gpu_backend import BlockPool, Request
+from kvproof.gpu_backend.hashing import make_key
 from kvproof.gpu_backend.hybrid import ChunkWrite, HybridCache, Match
 from kvproof.spec.errors import (
     AlreadyAdmitted,
     ConcurrentUse,
     InvalidArgument,
+    InvalidBlock,
     InvalidGroup,
     NoOpenStep,
     NotAdmitted,
@@ -186,6 +188,36 @@ def test_what_is_reserved_is_shared_by_full_attention_and_pending_for_the_rest()
     assert model.cache.match(model.request("r", 9)) == Match(hit=0, junction=4, pending=4)
     model.cache.commit(1)
     assert model.cache.match(model.request("r", 9)) == Match(hit=4, junction=6, pending=4)
+
+
+def test_one_lookup_says_of_all_keys_what_is_found_one_by_one() -> None:
+    found = set()
+    for walk in [walk for walk in map(Walk, range(4)) for _ in range(10)]:
+        walk.take(15)
+        for _, request in walk.requests.values():
+            groups, n = len(walk.config.groups), request.num_hashes
+            keys = [make_key(group, digest) for group in range(groups) for digest in request.hashes]
+            hits = walk.ours.find(keys)
+            found |= {(hit.block is None, hit.reserved is None, hit.pending is None) for hit in hits}
+            tables = [[getattr(hit, part) for hit in hits] for part in ("block", "reserved", "pending")]
+            words = memoryview(walk.ours.find_matrix(request)).cast("i").tolist()
+            assert words == [-1 if block is None else block for table in tables for block in table]
+            assert len(words) == 3 * groups * n
+    assert {(False, True, False), (True, False, False), (True, True, False), (True, True, True)} <= found
+
+
+def test_what_a_holder_has_to_know_of_a_block() -> None:
+    model = Model(FULL)
+    request = model.request("r", 4)
+    model.step(lambda: model.cache.admit(request, 4))
+    key = request.key_at(0, 4)
+    assert key is not None
+    assert model.pool.uses([1, 2], "r") == [(1, True, 4, 0), (0, False, 0, 0)]
+    model.step(lambda: model.pool.touch(1, key, "other"))
+    assert model.pool.uses([1], "r") == [(2, True, 4, 4)]
+    assert model.pool.uses([1], "other") == [(2, False, 4, 0)]
+    with pytest.raises(InvalidBlock):
+        model.pool.uses([20], "r")
 
 
 def test_matching_changes_nothing_and_takes_no_strangers() -> None:
@@ -563,7 +595,7 @@ def test_a_second_thread_is_kept_out_of_cache_and_pool() -> None:
 
 # --- beside the reference ---------------------------------------------------------------------------------------------
 
-WALKS, CALLS = 60, 200
+WALKS, CALLS = 45, 200
 
 
 def walk_all(cache: type[HybridCache]) -> Counter[str]:

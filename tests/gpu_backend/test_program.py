@@ -98,6 +98,12 @@ def test_a_program_makes_room_in_its_middle() -> None:
         [2, 5001, 0],
         [14, 5001, 7, 1, 2],
         [21, 1, 5000],
+        [23],
+        [23, 77],
+        [23, 0],
+        [24, 5001, 0],
+        [24, -2, 1, 5000],
+        [24, -2, 2**31 - 1],
     ],
 )
 def test_words_that_are_no_program_are_refused_and_change_nothing(words: list[int]) -> None:

@@ -18,8 +18,6 @@ enum Opcode : int32_t {
   kOpLookupLongest,  ///< n, keys                                            -> number of hits, n blocks
   kOpLookupMatrix,   ///< number of groups, n, groups, digests               -> groups x n blocks
   kOpFind,           ///< n, keys                                            -> n x (block, reserved, writer, pending)
-  kOpFindMatrix,     ///< text                                               -> 3 x groups x hashes blocks
-  kOpUses,           ///< holder, n, blocks                                  -> n x (references, writes, named, read)
   kOpContains,       ///< block, key                                         -> 0 or 1
   kOpFullKey,        ///< block                                              -> position, key
   kOpCacheFull,      ///< owner, text, group, replace, first slot, n, blocks
@@ -35,14 +33,16 @@ enum Opcode : int32_t {
   kOpAttach,         ///< holder, block, key
   kOpRollback,       ///< n, requests                                        -> how many, requests
   kOpFinish,         ///< request, n, blocks                                 -> how many, requests
+  kOpFindMatrix,     ///< text                                               -> 3 x groups x hashes blocks
+  kOpUses,           ///< holder, n, blocks                                  -> n x (references, writes, named, read)
   kOpEnd
 };
 
 #if !defined(__CUDACC__)
 constexpr const char* kOpcodeNames[] = {
-    "allocate", "touch", "free", "lookup", "lookup_longest", "lookup_matrix", "find", "find_matrix", "uses",
-    "contains", "full_key", "cache_full_blocks", "cache_partial_block", "evict", "move", "copy", "write", "read",
-    "reset", "begin_step", "commit", "attach", "rollback", "finish"};
+    "allocate", "touch", "free", "lookup", "lookup_longest", "lookup_matrix", "find", "contains", "full_key",
+    "cache_full_blocks", "cache_partial_block", "evict", "move", "copy", "write", "read", "reset", "begin_step",
+    "commit", "attach", "rollback", "finish", "find_matrix", "uses"};
 static_assert(sizeof(kOpcodeNames) / sizeof(*kOpcodeNames) == kOpEnd - 1, "every operation has a name");
 #endif
 
@@ -85,10 +85,6 @@ KV_FN int64_t length_of(const P& p, const int32_t* op, int64_t words, int64_t* a
       return 3 + groups + n * kDigest;
     }
     case kOpFind: return listed(1, kKey, 4, 0);
-    case kOpFindMatrix:
-      if (words > 1 && p.is_text(op[1])) *answers = 3 * p.h->num_groups * p.texts[op[1]]->count;
-      return 2;
-    case kOpUses: return listed(2, 1, 4, 0);
     case kOpContains: *answers = 1; return 2 + kKey;
     case kOpFullKey: *answers = 1 + kKey; return 2;
     case kOpCacheFull: return listed(6, 1, 0, 0);
@@ -107,6 +103,10 @@ KV_FN int64_t length_of(const P& p, const int32_t* op, int64_t words, int64_t* a
       *answers = 2 + p.h->num_dependencies;
       return length;
     }
+    case kOpFindMatrix:
+      if (words > 1 && p.is_text(op[1])) *answers = 3 * p.h->num_groups * p.texts[op[1]]->count;
+      return 2;
+    case kOpUses: return listed(2, 1, 4, 0);
     default: return kUnknown;
   }
 }
@@ -141,8 +141,6 @@ KV_OPERATION Outcome run_one(P& p, const int32_t* op, int32_t* out) {
     case kOpLookupLongest: return lookup_longest(p, op[1], op + 2, out);
     case kOpLookupMatrix: return lookup_matrix(p, op[1], op + 3, op[2], op + 3 + op[1], out);
     case kOpFind: return find(p, op[1], op + 2, out);
-    case kOpFindMatrix: return find_matrix(p, op[1], out);
-    case kOpUses: return uses(p, op[1], op[2], op + 3, out);
     case kOpContains: return contains(p, op[1], op + 2, out);
     case kOpFullKey: return full_key(p, op[1], out);
     case kOpCacheFull: return cache_full(p, naming(), op[5], op[6], op + 7);
@@ -157,7 +155,9 @@ KV_OPERATION Outcome run_one(P& p, const int32_t* op, int32_t* out) {
     case kOpCommit: return commit(p, op[1]);
     case kOpAttach: return attach(p, op[1], op[2], op + 3);
     case kOpRollback: return rollback(p, op[1], op + 2, out);
-    default: return finish(p, op[1], op[2], op + 3, out);
+    case kOpFinish: return finish(p, op[1], op[2], op + 3, out);
+    case kOpFindMatrix: return find_matrix(p, op[1], out);
+    default: return uses(p, op[1], op[2], op + 3, out);
   }
 }
 

@@ -206,7 +206,9 @@ inline PyObject* pool_find_matrix(KV_SIGNATURE) {
   if (!reserve_words(pool, 0, 0, words)) return nullptr;
   Words program(pool);
   program.put(kOpFindMatrix).put(0);
-  if (!run_program(self, program.count(), 0, call)) return nullptr;
+  const bool answered = run_program(self, program.count(), 0, call);
+  pool.chains.data[0] = nullptr;  // the request may go before the pool does
+  if (!answered) return nullptr;
   return PyBytes_FromStringAndSize(reinterpret_cast<const char*>(pool.out.data), static_cast<Py_ssize_t>(4 * words));
 }
 
