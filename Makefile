@@ -33,14 +33,14 @@ RESULTS := build/results
 CERTIFICATE := build/certificate
 
 .PHONY: certify
-certify: setup ## Certify the reference on vectors, tiny pools, real traces and random walks; the certificate is in build/certificate
+certify: setup ## Certify the native backend on vectors, tiny pools, real traces and random walks; see build/certificate
 	@rm -rf $(CERTIFICATE)
-	@$(BIN)/kvproof certify reference --out $(CERTIFICATE)
+	@$(BIN)/kvproof certify gpu --out $(CERTIFICATE)
 
-.PHONY: certify-gpu
-certify-gpu: setup ## Certify the backend the same way; the certificate is in build/certificate-of-gpu
-	@rm -rf $(CERTIFICATE)-of-gpu
-	@$(BIN)/kvproof certify gpu --out $(CERTIFICATE)-of-gpu
+.PHONY: certify-reference
+certify-reference: setup ## Certify the reference the same way; the certificate is in build/certificate-of-reference
+	@rm -rf $(CERTIFICATE)-of-reference
+	@$(BIN)/kvproof certify reference --out $(CERTIFICATE)-of-reference
 
 # vLLM's block pool, in an environment of its own; another release by VLLM=0.24.0.
 VLLM := 0.33.0
