@@ -17,9 +17,7 @@ from kvproof.conformance.commands import certify as command
 from kvproof.conformance.operations import Allocate, CachePartialBlock, Evict, Free, KeyRef, Operation, Touch, Write
 from kvproof.conformance.scope import Scope
 
-SHORT = Profile(
-    "quick", walks=3, illegal_walks=2, operations=100, exhaustive=False, workloads=False, hybrid_walks=40
-)
+SHORT = Profile("quick", walks=3, illegal_walks=2, operations=100, exhaustive=False, workloads=False, hybrid_walks=40)
 
 SCOPE = Scope(2, ("a", "aa"), 1)
 

@@ -22,7 +22,6 @@ from kvproof.conformance.backends.wire import (
 )
 from kvproof.conformance.operations import Admit, Extra, Find, FullKey, Hashes, Match, Operation, Read, TakeEvents
 from kvproof.reference.hashing import split_key
-from kvproof.reference.hybrid import Match as ReferenceMatch
 from kvproof.reference.lookup import Hit as ReferenceHit
 from kvproof.reference.observation import BlockState, PoolState
 from kvproof.spec.events import Cleared, Event, PrefixHash, Removed, Stored
@@ -71,10 +70,11 @@ def view_of_result(operation: Operation, result: object) -> object:
             return list(name_of_key(result))
         case Read(), tuple():
             return list(result)
-        case Match(), ReferenceMatch():
-            return Matched(result.hit, result.junction, result.pending)
-        case Admit(), (ReferenceMatch() as match, tuple(tables)):
-            return Admitted(match.hit, match.junction, match.pending, tables)
+        # A mutated reference has classes of its own, so it is the fields that tell a match.
+        case Match(), object(hit=hit, junction=junction, pending=pending):
+            return Matched(hit, junction, pending)
+        case Admit(), (object(hit=hit, junction=junction, pending=pending), tuple(tables)):
+            return Admitted(hit, junction, pending, tables)
     return result
 
 
