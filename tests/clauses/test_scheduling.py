@@ -109,6 +109,21 @@ def test_a_lower_number_comes_first_among_those_that_run_and_among_those_that_wa
     assert list(step(scheduler).chunks) == ["highest", "high", "next", "low"]
 
 
+@pytest.mark.clause("SCHED-ORDER-1")
+def test_nobody_overtakes_a_request_that_waits_for_blocks(hybrid: MakeHybrid) -> None:
+    rig = hybrid(ATTENTION, blocks=1 + 5)
+    scheduler = rig.scheduler(Limits(24, 8))
+    add(rig, scheduler, "r1", own(1, 12), 1)
+    step(scheduler)
+    step(scheduler)
+    add(rig, scheduler, "large", own(2, 12))
+    add(rig, scheduler, "small", own(3, 4))
+    scheduler.append("r1", [5])
+    assert list(step(scheduler).chunks) == ["r1"]
+    scheduler.finish("r1")
+    assert list(step(scheduler).chunks) == ["large", "small"]
+
+
 # Empty chunks
 
 
@@ -444,6 +459,9 @@ def test_a_key_that_moved_in_a_failed_step_is_gone(hybrid: MakeHybrid) -> None:
     rig.advance(r1, 7)
     [(_, moved)] = rig.copies()
     failed = rig.pool.current_step
+    twin = rig.cache.clone(rig.pool.clone())
+    twin.fail(failed)
+    assert twin.match(again).hit == 4
     assert rig.cache.fail(failed) == ["r1"]
     assert (rig.positions(moved), rig.runs(r1)) == ([], False)
     assert rig.cache.match(again).hit == 4
