@@ -77,10 +77,13 @@ class RowFinder:
         slots = np.arange(len(is_missing))
         last_missing = np.maximum.accumulate(np.where(is_missing, slots, NONE))
         self._gap = np.concatenate(([NONE], last_missing)).data  # the last missing slot before each slot
+        self._reach = total  # full attention needs all slots: nothing past the first missing one is worth asking
+        if geometry.groups[group].kind is GroupKind.FULL_ATTENTION and is_missing.any():
+            self._reach = (int(is_missing.argmax()) + 1) * self._size - 1
 
     def greatest(self, most: int) -> int:
         """See `Finder`."""
-        n = most
+        n = floor(min(most, self._reach), self._geometry.align)
         while n > 0 and not self._is_usable(n):
             n = self._next(n)
         return n
