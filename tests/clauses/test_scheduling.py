@@ -74,7 +74,9 @@ def test_a_step_holds_its_budget_and_no_chunk_more_than_its_cap(
 
 @pytest.mark.clause("SCHED-BUDGET-1")
 @pytest.mark.parametrize(
-    "limits", [Limits(0), Limits(4, -1), Limits(4, most_running=0), Limits(4, most_empty=0)], ids=str
+    "limits",
+    [Limits(0), Limits(4, -1), Limits(4, most_running=0), Limits(4, most_empty=0)],
+    ids=["no budget", "a negative threshold", "nobody runs", "no empty chunk"],
 )
 def test_a_step_that_could_hold_nothing_is_refused(hybrid: MakeHybrid, limits: Limits) -> None:
     rig = hybrid(ATTENTION)
