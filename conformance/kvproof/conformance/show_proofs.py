@@ -79,6 +79,8 @@ def _show_grid(console: Console, proofs: Sequence[Proof], system: System) -> Non
     for number, theorem in enumerate(invariants, 1):
         if theorem in system.invariants:
             say(console, f"{number:2} {theorem:16} {sentence_of(Obligation(system.initial_row, theorem))}")
+    if system.own:
+        say(console, "   and those of the pool, of the transitions that write blocks themselves")
     console.print()
     table = Table(box=None, pad_edge=False)
     table.add_column("transition")

@@ -156,6 +156,10 @@ def _read(t: Theory, s: State, u: State, b: Term, r: Term, k: Term) -> State:
     return u.but(reads=lambda c, q: t.where(t.all_of(c == b, q == r), s.key_prefix(k), s.reads(c, q)))
 
 
+def _unchanged(t: Theory, s: State, u: State, *_: Term) -> State:
+    return u
+
+
 CHANGED: dict[str, Callable[..., State]] = {
     "begin_step": _begin_step,
     "rollback": _rollback,
@@ -166,13 +170,11 @@ CHANGED: dict[str, Callable[..., State]] = {
 
 
 def _taken_over(transition: Transition) -> Transition:
-    asked, changed = ASKED.get(transition.name, _nothing), CHANGED.get(transition.name)
+    asked, changed = ASKED.get(transition.name, _nothing), CHANGED.get(transition.name, _unchanged)
 
     def run(t: Theory, s: State, *arguments: Term) -> Outcome:
         guard, after = transition.run(t, s, *arguments)
-        if changed is not None:
-            after = changed(t, s, after, *arguments)
-        return t.all_of(guard, asked(t, s, *arguments)), after
+        return t.all_of(guard, asked(t, s, *arguments)), changed(t, s, after, *arguments)
 
     return Transition(f"run {transition.name}", transition.sorts, run)
 
@@ -309,11 +311,10 @@ def make_private(t: Theory, s: State, r: Term, g: Term, x: Term, d: Term, p: Ter
     """
     a, last = s.table(r, g, x), s.now() - 1
     copied, after = copy(t, s, a, d, r, p)
-    untouched = t.all_of(
-        s.chunked(r) < s.now(),
-        s.content(a, s.now()) == s.content(a, last),
-        s.content_group(a, s.now()) == s.content_group(a, last),
+    same = t.all_of(
+        s.content(a, s.now()) == s.content(a, last), s.content_group(a, s.now()) == s.content_group(a, last)
     )
+    untouched = t.all_of(s.chunked(r) < s.now(), t.implies(s.writes(a, r), same))
     settled = t.all_of(c >= 0, c <= x, c <= s.position(r, s.done()), _can_go_on(t, s, r, c), t.no(_has_state(t, s)))
 
     def is_copied(y: Term) -> Term:
@@ -453,14 +454,13 @@ def _begins_with_what_it_needs(t: Theory, s: State, u: State, r: Term, end: Term
     """States are read at the start of the step: as the last one left them, if the table had them then."""
     n, last = s.position(r, s.now()), s.now() - 1
 
-    def as_it_was(g: Term) -> Term:
-        b = block_of(s, r, g, n)
-        return t.implies(
-            t.all_of(s.recurrent(g), n > 0, s.position(r, last) == n, s.since(r, g) <= last),
-            t.all_of(b != s.null(), s.content(b, last) == s.first(s.text(r), n)),
-        )
+    def as_it_was(g: Term, x: Term) -> Term:
+        b = block_of(s, r, g, s.length(x))
+        known = t.all_of(s.recurrent(g), s.position(r, last) == n, s.since(r, g) <= last)
+        state = t.all_of(is_computed(t, s, r, x, n), s.length(x) == n)
+        return t.implies(t.all_of(known, state), t.all_of(b != s.null(), s.content(b, last) == x))
 
-    return t.every("G", as_it_was)
+    return t.every("G P", as_it_was)
 
 
 def _ends_with_its_state(t: Theory, s: State, u: State, r: Term, end: Term) -> Term:
