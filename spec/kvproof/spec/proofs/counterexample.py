@@ -161,7 +161,7 @@ class _Reader:
         wrong = [n for n in range(1, self._number(s.hashed(r)) + 1) if not self._hashes_its_text(s, r, n)]
         said = [f"text {self._prefix(s.text(r))}, {self._value(s.hashed(r))} tokens hashed"]
         said += [f"the hash of {n} tokens is of another text" for n in wrong]
-        if "runs" in vars(s) and self._holds(s.runs(r)):
+        if "runs" in vars(s):
             said += [self._run(s, r)]
         said += [
             f"depends on {self._request(w)} until step {self._value(s.depends(r, w))}"
@@ -181,7 +181,8 @@ class _Reader:
             for b in [s.table(r, g, z3.IntVal(x))]
             if not self._holds(b == self._rigid.null())
         ]
-        return f"computed up to {' > '.join(positions)}, table: {'; '.join(slots) or 'empty'}"
+        where = f"computed up to {' > '.join(positions)}" if self._holds(s.runs(r)) else "does not run"
+        return f"{where}, table: {'; '.join(slots) or 'empty'}"
 
     def _hashes_its_text(self, s: State, r: Term, n: int) -> bool:
         return self._holds(s.hash_at(r, z3.IntVal(n)) == s.digest(s.first(s.text(r), z3.IntVal(n))))
