@@ -5,7 +5,7 @@ import pytest
 
 from kvproof.conformance.contracts.verdicts import Verdict, check_contracts, contract_names
 
-EXPECTED = {"arithmetic": 9, "decisions": 7}
+EXPECTED = {"arithmetic": 9, "decisions": 7, "hybrid": 8}
 PACKAGE = "kvproof.conformance.contracts"
 
 
@@ -22,6 +22,14 @@ def test_every_decision_of_registering_and_freeing_is_confirmed_over_all_paths()
 
     assert len(report.verdicts) == EXPECTED["decisions"]
     assert report.counts == {Verdict.CONFIRMED: EXPECTED["decisions"]}, report.output
+
+
+@pytest.mark.clause("SPLIT-RANGE-1", "SPLIT-PROGRESS-1", "SPLIT-STOP-2", "SPLIT-STOP-3", "SPLIT-STOP-4")
+def test_where_chunks_end_is_confirmed_for_all_numbers_of_tokens() -> None:
+    report = check_contracts(f"{PACKAGE}.hybrid")
+
+    assert len(report.verdicts) == EXPECTED["hybrid"]
+    assert report.counts == {Verdict.CONFIRMED: EXPECTED["hybrid"]}, report.output
 
 
 def test_crosshair_finds_every_planted_bug_and_each_counterexample_fails_in_plain_python() -> None:

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 MACHINE = Path(__file__).resolve().parents[2] / "spec/kvproof/spec/machine"
-MODULES = ("transitions", "immediate", "invariants", "facts", "axioms")
+MODULES = ("transitions", "immediate", "invariants", "facts", "axioms", "tables", "hit_loop", "chunks")
 
 STATEMENTS = (ast.If, ast.IfExp, ast.BoolOp, ast.While, ast.Assert, ast.Match)
 COMPARISONS = (ast.In, ast.NotIn, ast.Is, ast.IsNot)

@@ -8,6 +8,8 @@ from kvproof.spec.clauses import clauses
 from kvproof.spec.machine.axioms import HASH_AXIOMS, IN_WORDS, axioms
 from kvproof.spec.machine.facts import FACTS
 from kvproof.spec.machine.invariants import INVARIANTS
+from kvproof.spec.machine.systems import POOL, SYSTEMS, TABLES
+from kvproof.spec.machine.tables import OWN
 from kvproof.spec.machine.theorems import page, theorems
 from kvproof.spec.machine.transitions import TRANSITIONS
 
@@ -22,14 +24,15 @@ def test_every_theorem_is_named_after_a_clause_and_is_one_sentence() -> None:
 
 
 def test_no_two_facts_of_a_transition_have_one_name() -> None:
-    names = [(fact.transition, fact.theorem) for fact in FACTS]
+    names = [(fact.transition, fact.theorem) for system in SYSTEMS for fact in system.facts]
     assert len(set(names)) == len(names)
 
 
 def test_every_fact_is_listed_once() -> None:
     listed = [(transition, theorem.clause) for theorem in theorems() for transition in theorem.transitions]
-    assert sorted(listed) == sorted((fact.transition, fact.theorem) for fact in FACTS)
-    assert [theorem.clause for theorem in theorems() if not theorem.transitions] == list(INVARIANTS)
+    assert sorted(listed) == sorted((fact.transition, fact.theorem) for system in SYSTEMS for fact in system.facts)
+    invariants = [clause for system in SYSTEMS for clause in system.invariants]
+    assert [theorem.clause for theorem in theorems() if not theorem.transitions] == invariants
 
 
 def test_the_page_of_verified_properties_is_up_to_date() -> None:
@@ -46,6 +49,9 @@ def test_the_page_on_the_proofs_counts_right() -> None:
     assert f"| {len(FACTS)} facts of single transitions" in text
     assert f"{len(catalogue.MACHINE_MUTANTS)} mutants |" in text
     assert f"the {len(obligations.obligations())} obligations" in text
+    assert f"| The {len(TABLES.invariants)} invariants of requests that run" in text
+    assert f"{len(OWN)} of their own" in text
+    assert f"{len(obligations.obligations([POOL]))} of the pool" in text
 
 
 def test_every_axiom_has_its_sentence() -> None:

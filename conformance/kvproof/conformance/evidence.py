@@ -16,8 +16,7 @@ from pathlib import Path
 
 from kvproof.conformance.mutation.catalogue import MUTANTS
 from kvproof.spec.clauses import Clause, Level, clauses
-from kvproof.spec.machine.facts import FACTS
-from kvproof.spec.machine.invariants import INVARIANTS
+from kvproof.spec.machine.systems import SYSTEMS
 
 EVIDENCE_FILE = "evidence.json"
 
@@ -79,10 +78,11 @@ def gather(root: Path) -> dict[str, Evidence]:
 
 def _theorems() -> Iterator[tuple[str, str]]:
     """The theorems that z3 proves of the abstract machine; their names are clause ids."""
-    for name in INVARIANTS:
-        yield name, "invariant of every transition"
-    for fact in FACTS:
-        yield fact.theorem, f"{fact.transition}: {fact.sentence}"
+    for system in SYSTEMS:
+        for name in system.invariants:
+            yield name, "invariant of every transition"
+        for fact in system.facts:
+            yield fact.theorem, f"{fact.transition}: {fact.sentence}"
 
 
 def unchecked(evidence: Mapping[str, Evidence]) -> list[str]:

@@ -13,7 +13,8 @@ from rich.text import Text
 
 from kvproof.conformance.terminal import say
 from kvproof.spec.machine.axioms import HASH_AXIOMS, IN_WORDS, OF_THE_ENGINE
-from kvproof.spec.machine.invariants import INVARIANTS
+from kvproof.spec.machine.system import System
+from kvproof.spec.machine.systems import SYSTEMS, system_of
 from kvproof.spec.machine.theorems import theorems
 from kvproof.spec.proofs.counterexample import COLUMNS
 from kvproof.spec.proofs.mutants import MachineMutant, patched, transitions_file
@@ -30,7 +31,8 @@ CHANGED = "» "
 
 def show_report(console: Console, report: Report, timeout_s: float) -> None:
     """The grid, the facts, what they rest on, what shows that they say something, and the outcome."""
-    _show_grid(console, report.proofs)
+    for system in SYSTEMS:
+        _show_grid(console, report.proofs, system)
     _show_facts(console, report.proofs)
     _show_assumptions(console)
     _show_vacuity(console, report)
@@ -42,12 +44,12 @@ def show_report(console: Console, report: Report, timeout_s: float) -> None:
 
 def sentence_of(obligation: Obligation) -> str:
     """What an obligation says, in words."""
-    said_of = [obligation.transition] if obligation.fact else []
-    return next(
-        theorem.sentence
-        for theorem in theorems()
-        if theorem.clause == obligation.theorem and set(said_of) <= set(theorem.transitions)
-    )
+    system = system_of(obligation.transition)
+    if not obligation.fact:
+        said = {**system.inherited, **system.invariants}[obligation.theorem].__doc__ or ""
+        return said.strip().partition("\n")[0]
+    named = (obligation.transition, obligation.theorem)
+    return next(fact.sentence for fact in system.facts if (fact.transition, fact.theorem) == named)
 
 
 def _head(console: Console, text: str) -> None:
@@ -58,18 +60,32 @@ def _head(console: Console, text: str) -> None:
 # The proofs
 
 
-def _show_grid(console: Console, proofs: Sequence[Proof]) -> None:
+TITLES = {
+    "": "Invariants: they hold in a new pool, and every transition keeps them",
+    "run": "Of requests that run over several groups, for whom all of the above holds too",
+    "hit": "Of a loop that finds the joint hit",
+    "split": "Of a request that is split into chunks",
+}
+"""What stands above the grid of a system."""
+
+
+def _show_grid(console: Console, proofs: Sequence[Proof], system: System) -> None:
     """A line for each transition; in it a mark for each invariant, in fives."""
-    invariants = list(INVARIANTS)
-    _head(console, "Invariants: they hold in a new pool, and every transition keeps them")
+    invariants = [*system.invariants, *(system.inherited if system.own else ())]
+    kept = [p for p in proofs if not p.obligation.fact and system_of(p.obligation.transition) is system]
+    if not kept:
+        return
+    _head(console, TITLES[system.name])
     for number, theorem in enumerate(invariants, 1):
-        say(console, f"{number:2} {theorem:16} {sentence_of(Obligation('', theorem))}")
+        if theorem in system.invariants:
+            say(console, f"{number:2} {theorem:16} {sentence_of(Obligation(system.initial_row, theorem))}")
+    if system.own:
+        say(console, "   and those of the pool, of the transitions that write blocks themselves")
     console.print()
     table = Table(box=None, pad_edge=False)
     table.add_column("transition")
     table.add_column("".join(f"{number:<6}" for number in range(1, len(invariants) + 1, 5)))
     table.add_column("seconds", justify="right")
-    kept = [proof for proof in proofs if not proof.obligation.fact]
     for row, of_row in groupby(kept, key=lambda proof: proof.obligation.transition):
         marked = {proof.obligation.theorem: proof for proof in of_row}
         marks = [_mark(marked.get(theorem)) for theorem in invariants]
@@ -88,6 +104,8 @@ def _show_facts(console: Console, proofs: Sequence[Proof]) -> None:
     _head(console, "Facts: what single transitions do, and what they leave alone")
     verdicts = {proof.obligation: proof.verdict for proof in proofs if proof.obligation.fact}
     for theorem in theorems():
+        if not theorem.transitions:
+            continue
         said_of: dict[Verdict, list[str]] = {}
         for transition in theorem.transitions:
             obligation = Obligation(transition, theorem.clause, fact=True)
@@ -202,8 +220,9 @@ def show_mutant(console: Console, mutant: MachineMutant, found: Counterexample |
     """What the mutant changes, what that breaks, and how."""
     say(console, f"Mutant {mutant.name}", "bold")
     console.print()
-    source = transitions_file().read_text(encoding="utf-8")
-    for line in _difference(source, patched(mutant, source)):
+    file = transitions_file(system_of(mutant.transition).module)
+    source = file.read_text(encoding="utf-8")
+    for line in _difference(file.name, source, patched(mutant, source)):
         say(console, line, {"+": "green", "-": "red"}.get(line[0], "dim"))
     if found is None:
         say(console, "z3 finds no counterexample. If the machine is slow or busy, try a longer --timeout.", "bold red")
@@ -211,8 +230,7 @@ def show_mutant(console: Console, mutant: MachineMutant, found: Counterexample |
         show_counterexample(console, found)
 
 
-def _difference(source: str, changed: str) -> list[str]:
-    name = transitions_file().name
+def _difference(name: str, source: str, changed: str) -> list[str]:
     lines = difflib.unified_diff(source.splitlines(), changed.splitlines(), name, name, n=1, lineterm="")
     return [line or " " for line in lines]
 
@@ -225,8 +243,18 @@ def show_counterexample(console: Console, found: Counterexample) -> None:
     say(console, f"The state before satisfies every invariant, {wrong}.")
     console.print()
     say(console, found.call, "bold")
+    if found.rows:
+        _show_blocks(console, found.rows)
+    for line in found.before:
+        say(console, ("  " if line in found.after else "- ") + line)
+    for line in found.after:
+        if line not in found.before:
+            say(console, "+ " + line)
+
+
+def _show_blocks(console: Console, rows: Sequence[Row]) -> None:
     table = Table("block", "", *COLUMNS)
-    for row in found.rows:
+    for row in rows:
         table.add_row(row.block, "before", *row.before, end_section=not any(row.changed))
         if any(row.changed):
             table.add_row("", "after", *_marked(row), end_section=True)
@@ -234,11 +262,6 @@ def show_counterexample(console: Console, found: Counterexample) -> None:
     for line in KEY:
         say(console, line, "dim")
     console.print()
-    for line in found.before:
-        say(console, ("  " if line in found.after else "- ") + line)
-    for line in found.after:
-        if line not in found.before:
-            say(console, "+ " + line)
 
 
 KEY = (

@@ -1,4 +1,4 @@
-"""The contracts of `arithmetic` and `decisions` with a bug each: crosshair must find every one of them.
+"""The contracts of `arithmetic`, `decisions` and `hybrid` with a bug each: crosshair must find every one of them.
 
 Each function here calls a broken twin of the function that its contract speaks of. A contract that could not fail
 would prove nothing.
@@ -7,6 +7,9 @@ would prove nothing.
 from __future__ import annotations
 
 from kvproof.conformance.contracts.decisions import make_pool, pool_with_keys, positions_on
+from kvproof.conformance.contracts.hybrid import FINE
+from kvproof.reference.hybrid.groups import floor_to
+from kvproof.reference.hybrid.split import split
 from kvproof.reference.positions import slot_end, slot_start
 from kvproof.spec.vocabulary import GroupKind
 
@@ -66,3 +69,19 @@ def a_freed_block_with_a_key_taken_first(keyed: bool, unit: int) -> None:
         pool.evict([1])
     pool.free([1], "r1")
     assert pool.observe().free_queue[-1] == (1 if keyed else 3)
+
+
+def a_chunk_that_waits_for_a_block_it_never_gets(start: int, total: int, cap: int) -> None:
+    """SPLIT-PROGRESS-1 broken: the block sizes are compared with a cap that is not the request's."""
+    assert 0 <= start < total
+    assert cap >= 1
+    tokens = cap if cap < total - start else total - start
+    assert split(FINE, total, total, start, tokens, cap + 6, 0) > start
+
+
+def a_chunk_that_passes_a_state(start: int, total: int, tokens: int) -> None:
+    """SPLIT-STOP-2 broken: a state one block before the last one is taken for kept."""
+    assert 0 <= start < total
+    assert 1 <= tokens <= total - start
+    end = split(FINE, total, total, start, tokens, tokens, 0)
+    assert not start < floor_to(total - 1, 6) - 6 < end

@@ -153,6 +153,12 @@ def _recurrent_block_had_no_key(
     return t.implies(t.all_of(_changes(t, s, u, b), s.recurrent(g), t.no(replace)), t.no(has_key(t, s, b)))
 
 
+def _names_what_is_there(t: Theory, s: State, u: State, b: Term, r: Term, n: Term, g: Term, replace: Term) -> Term:
+    came = t.some("K", lambda k: t.all_of(u.entry(k, b), t.no(s.entry(k, b))))
+    exactly = s.content(b, s.now()) == s.first(s.text(r), n)
+    return t.implies(t.all_of(s.recurrent(g), came), exactly)
+
+
 def _replaced_block_has_one_key(
     t: Theory, s: State, u: State, b: Term, r: Term, n: Term, g: Term, replace: Term
 ) -> Term:
@@ -363,6 +369,12 @@ FACTS = (
         "register",
         "Without replace, a recurrent block gets a key only if it has none.",
         _recurrent_block_had_no_key,
+    ),
+    Fact(
+        "ADVANCE-KEEP-1",
+        "register",
+        "A key that comes to a recurrent block at n finds the state after exactly its n tokens there.",
+        _names_what_is_there,
     ),
     Fact("REG-REPLACE-1", "register", "After replace, the new key is the only one.", _replaced_block_has_one_key),
     Fact(

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 
 from kvproof.spec.clauses import clauses
-from kvproof.spec.machine.facts import FACTS
-from kvproof.spec.machine.invariants import INVARIANTS
+from kvproof.spec.machine.system import System
+from kvproof.spec.machine.systems import SYSTEMS
 
 
 @dataclass(frozen=True, slots=True)
@@ -19,13 +19,14 @@ class Theorem:
     transitions: tuple[str, ...] = ()
 
 
-def theorems() -> Iterator[Theorem]:
+def theorems(systems: Collection[System] = SYSTEMS) -> Iterator[Theorem]:
     """All theorems; facts that say the same of several transitions are one."""
-    for clause, invariant in INVARIANTS.items():
-        yield Theorem(clause, (invariant.__doc__ or "").strip().partition("\n")[0])
-    for clause, sentence in dict.fromkeys((fact.theorem, fact.sentence) for fact in FACTS):
-        said_of = [fact.transition for fact in FACTS if (fact.theorem, fact.sentence) == (clause, sentence)]
-        yield Theorem(clause, sentence, tuple(said_of))
+    for system in systems:
+        for clause, invariant in system.invariants.items():
+            yield Theorem(clause, (invariant.__doc__ or "").strip().partition("\n")[0])
+        for clause, sentence in dict.fromkeys((fact.theorem, fact.sentence) for fact in system.facts):
+            said_of = [fact.transition for fact in system.facts if (fact.theorem, fact.sentence) == (clause, sentence)]
+            yield Theorem(clause, sentence, tuple(said_of))
 
 
 HEADER = """# Verified properties
@@ -33,8 +34,9 @@ HEADER = """# Verified properties
 <!-- Generated: python -m kvproof.spec.machine.theorems > docs/verified-properties.md -->
 
 Each is a theorem about the abstract machine, for any number of blocks, keys, requests, groups and steps in flight,
-and is proved by `kvproof prove`. Its name is the clause that it belongs to. [The proofs](proofs.md) says by what, under
-which assumptions, and what is not proved.
+and is proved by `kvproof prove`. `run` stands before what a request that runs over several groups does, `hit` before
+the steps of a loop that finds a joint hit, `split` before that of a prefill. A theorem's name is the clause that it
+belongs to. [The proofs](proofs.md) says by what, under which assumptions, and what is not proved.
 """
 
 

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from kvproof.spec.proofs.hybrid_catalogue import HYBRID_MUTANTS
 from kvproof.spec.proofs.mutants import MachineMutant
 
-MACHINE_MUTANTS = (
+POOL_MUTANTS = (
     MachineMutant(
         "serve_reserved",
         "touch",
@@ -664,4 +665,15 @@ MACHINE_MUTANTS = (
         "return is_open(t, s), s.but(done",
         fact=True,
     ),
+    MachineMutant(
+        "a_recurrent_key_at_another_position",
+        "register",
+        "ADVANCE-KEEP-1",
+        "t.any_of(below_full, fits(t, s, g, p, b, s.now())))",
+        "t.any_of(below_full, s.is_prefix(p, s.content(b, s.now()))))",
+        fact=True,
+    ),
 )
+
+MACHINE_MUTANTS = (*POOL_MUTANTS, *HYBRID_MUTANTS)
+"""All planted mutants."""

@@ -6,25 +6,29 @@ not; it need not be reachable.
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable, Collection
 
 import z3
 
+from kvproof.spec.machine.systems import system_of
 from kvproof.spec.machine.theory import State, Term
 from kvproof.spec.machine.transitions import Transition
 from kvproof.spec.proofs.finite import FiniteTheory
-from kvproof.spec.proofs.obligations import MACHINE, TIMEOUT_S, Counterexample, Obligation, Row
+from kvproof.spec.proofs.obligations import TIMEOUT_S, Counterexample, Obligation, Row
 from kvproof.spec.proofs.search import Searcher, searchers
 
 COLUMNS = ("refs", "holders", "queue", "slot", "keys", "content")
 
 
 def find(
-    obligation: Obligation, transitions: Collection[Transition] = MACHINE, timeout_s: float = TIMEOUT_S
+    obligation: Obligation, transitions: Collection[Transition] | None = None, timeout_s: float = TIMEOUT_S
 ) -> Counterexample | None:
     """A small counterexample to an obligation about a transition, None if z3 finds none."""
-    for searcher in searchers(transitions=transitions):
-        preferred = _preferences(searcher.theory, searcher.state)
+    system = system_of(obligation.transition)
+    has_blocks = "ref_cnt" in system.signature
+    for searcher in searchers(transitions=transitions, system=system):
+        preferred = _preferences(searcher.theory, searcher.state) if has_blocks else []
         found = searcher.find(searcher.violation(obligation), timeout_s, preferred)
         if found.model is not None:
             return _read(searcher, obligation, found.model)
@@ -33,6 +37,8 @@ def find(
 
 def _read(searcher: Searcher, obligation: Obligation, model: z3.ModelRef) -> Counterexample:
     state, theory = searcher.state, searcher.theory
+    if "ref_cnt" not in theory.signature:
+        return _read_numbers(searcher, obligation, model)
     reader = _Reader(theory, state, model)
     step, sorts = searcher.step(obligation.transition), searcher.transitions[obligation.transition].sorts
     arguments = [reader.argument(a, sort) for a, sort in zip(step.arguments, sorts, strict=True)]
@@ -44,6 +50,34 @@ def _read(searcher: Searcher, obligation: Obligation, model: z3.ModelRef) -> Cou
         reader.surroundings(state),
         reader.surroundings(step.after),
     )
+
+
+def _read_numbers(searcher: Searcher, obligation: Obligation, model: z3.ModelRef) -> Counterexample:
+    """A counterexample of a machine without blocks: every value before and after; a relation by where it holds."""
+    theory, step = searcher.theory, searcher.step(obligation.transition)
+
+    def value(term: Term) -> str:
+        return _plain(model.eval(term, model_completion=True) if z3.is_expr(term) else term)
+
+    def lines(s: State) -> tuple[str, ...]:
+        told = []
+        for name, (arguments, sort) in theory.signature.items():
+            function = getattr(s, name)
+            if not arguments:
+                told.append(f"{name}: {value(function())}")
+            elif sort == "Bool":
+                places = itertools.product(*(theory.values[argument] for argument in arguments))
+                there = [" ".join(map(_plain, place)) for place in places if value(function(*place)) == "True"]
+                told.append(f"{name} at: {', '.join(there) or 'nothing'}")
+        return tuple(told)
+
+    call = f"{obligation.transition}({', '.join(map(value, step.arguments))})"
+    return Counterexample(obligation, call, (), lines(searcher.state), lines(step.after))
+
+
+def _plain(value: Term) -> str:
+    """A value without the number that tells the sorts of one search from those of another."""
+    return str(value).partition("_")[0]
 
 
 def _preferences(theory: FiniteTheory, s: State) -> list[list[Term]]:
@@ -127,12 +161,28 @@ class _Reader:
         wrong = [n for n in range(1, self._number(s.hashed(r)) + 1) if not self._hashes_its_text(s, r, n)]
         said = [f"text {self._prefix(s.text(r))}, {self._value(s.hashed(r))} tokens hashed"]
         said += [f"the hash of {n} tokens is of another text" for n in wrong]
+        if "runs" in vars(s):
+            said += [self._run(s, r)]
         said += [
             f"depends on {self._request(w)} until step {self._value(s.depends(r, w))}"
             for w in self._all("R")
             if self._number(s.depends(r, w)) > self._number(s.done())
         ]
         return f"{self._request(r)}: {', '.join(said)}"
+
+    def _run(self, s: State, r: Term) -> str:
+        """Where a request is after each step, and its table: group, start of the slot, block."""
+        steps = range(self._number(s.done()), self._number(s.now()) + 1)
+        positions = [str(self._value(s.position(r, z3.IntVal(i)))) for i in steps]
+        slots = [
+            f"g{self._index('G', g)} from {x} block {self.block(b)}"
+            for g in self._all("G")
+            for x in range(self._theory.window + 1)
+            for b in [s.table(r, g, z3.IntVal(x))]
+            if not self._holds(b == self._rigid.null())
+        ]
+        where = f"computed up to {' > '.join(positions)}" if self._holds(s.runs(r)) else "does not run"
+        return f"{where}, table: {'; '.join(slots) or 'empty'}"
 
     def _hashes_its_text(self, s: State, r: Term, n: int) -> bool:
         return self._holds(s.hash_at(r, z3.IntVal(n)) == s.digest(s.first(s.text(r), z3.IntVal(n))))

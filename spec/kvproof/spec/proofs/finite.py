@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator
 
 import z3
 
-from kvproof.spec.machine.state import SIGNATURE
+from kvproof.spec.machine.state import SIGNATURE, Signature
 from kvproof.spec.machine.theory import State, Term
 from kvproof.spec.proofs.solver import SolverTheory
 
@@ -34,14 +34,15 @@ class FiniteTheory(SolverTheory):
 
     _count = itertools.count()
 
-    def __init__(self, sizes: Sizes) -> None:
-        super().__init__()
+    def __init__(self, sizes: Sizes, signature: Signature = SIGNATURE, window: int = WINDOW) -> None:
+        super().__init__(signature)
+        self.window = window
         run = next(self._count)  # z3 wants a new name for every enumerated sort
         self.values: dict[str, list[Term]] = {}
         for name, size in sizes.items():
             sort, values = z3.EnumSort(f"{name}_{run}", [f"{name.lower()}{i}_{run}" for i in range(size)])
             self.sorts[name], self.values[name] = sort, values
-        self.values["Int"] = [z3.IntVal(i) for i in range(WINDOW + 1)]
+        self.values["Int"] = [z3.IntVal(i) for i in range(window + 1)]
         self.values["Bool"] = [z3.BoolVal(False), z3.BoolVal(True)]
 
     def every(self, sorts: str, body: Callable[..., Term]) -> Term:
@@ -54,12 +55,12 @@ class FiniteTheory(SolverTheory):
 
     def bounds(self, state: State) -> list[Term]:
         """Every integer of the state that a quantifier may range over lies inside the window."""
-        limits = [state.now() < WINDOW]
-        for name, (arguments, value) in SIGNATURE.items():
+        limits = [state.now() < self.window] if "now" in self.signature else []
+        for name, (arguments, value) in self.signature.items():
             if value == "Int" and name not in NEVER_QUANTIFIED:
                 function = getattr(state, name)
                 limits += [
-                    z3.And(function(*values) >= 0, function(*values) <= WINDOW)
+                    z3.And(function(*values) >= 0, function(*values) <= self.window)
                     for values in self._tuples(" ".join(arguments))
                 ]
         return limits

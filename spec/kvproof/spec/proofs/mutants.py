@@ -12,10 +12,9 @@ from pathlib import Path
 from types import ModuleType
 
 from kvproof.spec.machine.immediate import compositions
+from kvproof.spec.machine.systems import POOL, system_of
 from kvproof.spec.machine.transitions import Transition
 from kvproof.spec.proofs.obligations import Obligation
-
-TRANSITIONS_MODULE = "kvproof.spec.machine.transitions"
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,9 +38,9 @@ class MutantDoesNotApply(ValueError):
     """The text that a mutant replaces is not there exactly once."""
 
 
-def transitions_file() -> Path:
-    """The source that mutants change."""
-    file = import_module(TRANSITIONS_MODULE).__file__
+def transitions_file(module: str = POOL.module) -> Path:
+    """The source that the mutants of a system change."""
+    file = import_module(module).__file__
     assert file is not None, "the machine is a source file"
     return Path(file)
 
@@ -55,12 +54,14 @@ def patched(mutant: MachineMutant, source: str) -> str:
 
 def mutated(mutant: MachineMutant) -> tuple[Transition, ...]:
     """The machine with the mutant's change, compiled beside the real one."""
-    file = transitions_file()
-    twin = ModuleType(f"{TRANSITIONS_MODULE}_with_{mutant.name}")
+    system = system_of(mutant.transition)
+    file = transitions_file(system.module)
+    twin = ModuleType(f"{system.module}_with_{mutant.name}")
     twin.__file__ = str(file)
     sys.modules[twin.__name__] = twin  # dataclasses look their module up
     try:
         exec(compile(patched(mutant, file.read_text(encoding="utf-8")), file, "exec"), vars(twin))
     finally:
         del sys.modules[twin.__name__]
-    return (*twin.TRANSITIONS, *compositions(twin.TRANSITIONS, twin.PARTS))
+    composed = compositions(twin.TRANSITIONS, twin.PARTS) if system is POOL else ()
+    return (*twin.TRANSITIONS, *composed)

@@ -15,18 +15,16 @@ from typing import Self
 
 import z3
 
-from kvproof.spec.machine.axioms import axioms
-from kvproof.spec.machine.facts import FACTS
-from kvproof.spec.machine.immediate import COMPOSITIONS
-from kvproof.spec.machine.invariants import INVARIANTS, initial
+from kvproof.spec.machine.system import System
+from kvproof.spec.machine.systems import POOL, SYSTEMS
 from kvproof.spec.machine.theory import State, Term
-from kvproof.spec.machine.transitions import TRANSITIONS, Transition
+from kvproof.spec.machine.transitions import Transition
 from kvproof.spec.proofs.solver import SolverTheory
 
-MACHINE = (*TRANSITIONS, *COMPOSITIONS)
+MACHINE = POOL.transitions
 
-INITIAL = "initial"
-"""The name under which the initial state stands among the transitions."""
+INITIAL = POOL.initial_row
+"""The name under which the pool's initial state stands among the transitions."""
 
 TIMEOUT_S = 10.0
 """Seconds for one question; the slowest one takes a small fraction of one."""
@@ -97,22 +95,33 @@ class Step:
     after: State
 
 
-def obligations(transitions: Collection[Transition] = MACHINE) -> list[Obligation]:
-    """All obligations, invariants before facts, transition by transition."""
-    rows = [INITIAL, *(transition.name for transition in transitions if not transition.composed)]
-    preserved = [Obligation(row, theorem) for row in rows for theorem in INVARIANTS]
-    return preserved + [Obligation(fact.transition, fact.theorem, fact=True) for fact in FACTS]
+def obligations(systems: Collection[System] = SYSTEMS) -> list[Obligation]:
+    """All obligations, system by system, invariants before facts, transition by transition."""
+    return [obligation for system in systems for obligation in _of_system(system)]
+
+
+def _of_system(system: System) -> list[Obligation]:
+    rows = [system.initial_row, *(transition.name for transition in system.transitions if not transition.composed)]
+    preserved = [
+        Obligation(row, theorem)
+        for row in rows
+        for theorem in (*(system.inherited if row in system.own else ()), *system.invariants)
+    ]
+    return preserved + [Obligation(fact.transition, fact.theorem, fact=True) for fact in system.facts]
 
 
 class Machine:
     """A machine over a theory: a state about which nothing is known, the axioms, the invariants and the transitions."""
 
-    def __init__(self, theory: SolverTheory, transitions: Collection[Transition], without: Collection[str]) -> None:
-        self.theory = theory
+    def __init__(
+        self, theory: SolverTheory, system: System, transitions: Collection[Transition], without: Collection[str]
+    ) -> None:
+        self.theory, self.system = theory, system
         self.state = theory.state()
         self.transitions = {transition.name: transition for transition in transitions}
-        self._axioms = [term for name, term in axioms(theory, self.state).items() if name not in without]
-        self._invariants = [invariant(theory, self.state) for invariant in INVARIANTS.values()]
+        self._axioms = [term for name, term in system.axioms(theory, self.state).items() if name not in without]
+        self._known = {**system.inherited, **system.invariants}
+        self._invariants = [invariant(theory, self.state) for invariant in self._known.values()]
         self._steps: dict[str, Step] = {}
 
     def over(self, transitions: Collection[Transition]) -> Self:
@@ -132,14 +141,14 @@ class Machine:
         """What an obligation says of its step."""
         step = self.step(obligation.transition)
         if not obligation.fact:
-            return INVARIANTS[obligation.theorem](self.theory, step.after)
+            return self._known[obligation.theorem](self.theory, step.after)
         named = (obligation.transition, obligation.theorem)
-        [statement] = [fact.statement for fact in FACTS if (fact.transition, fact.theorem) == named]
+        [statement] = [fact.statement for fact in self.system.facts if (fact.transition, fact.theorem) == named]
         return statement(self.theory, self.state, step.after, *step.arguments)
 
     def _take(self, name: str) -> Step:
-        if name == INITIAL:
-            return Step((), initial(self.theory, self.state), self.state)
+        if name == self.system.initial_row:
+            return Step((), self.system.initial(self.theory, self.state), self.state)
         transition = self.transitions[name]
         arguments = tuple(self.theory.constant(f"{sort}{i}", sort) for i, sort in enumerate(transition.sorts))
         guard, after = transition.run(self.theory, self.state, *arguments)
@@ -149,8 +158,14 @@ class Machine:
 class Prover(Machine):
     """Proves obligations for sorts of any size; `without` names axioms that are left out."""
 
-    def __init__(self, transitions: Collection[Transition] = MACHINE, without: Collection[str] = ()) -> None:
-        super().__init__(SolverTheory(), transitions, without)
+    def __init__(
+        self,
+        transitions: Collection[Transition] | None = None,
+        without: Collection[str] = (),
+        system: System = POOL,
+    ) -> None:
+        taken = system.transitions if transitions is None else transitions
+        super().__init__(SolverTheory(system.signature), system, taken, without)
 
     def check(self, obligation: Obligation, timeout_s: float = TIMEOUT_S) -> Proof:
         """Ask z3 for a counterexample to one obligation."""
@@ -169,7 +184,7 @@ class Prover(Machine):
         solver = z3.Solver()
         solver.set("timeout", milliseconds(timeout_s))
         solver.add(*self._axioms)
-        if obligation.transition != INITIAL:
+        if obligation.transition != self.system.initial_row:
             solver.add(*self._invariants)
         solver.add(self.step(obligation.transition).guard, z3.Not(self.claim(obligation)))
         return solver

@@ -9,11 +9,11 @@ from dataclasses import dataclass, replace
 from functools import cache
 
 from kvproof.spec.machine.axioms import HASH_AXIOMS
+from kvproof.spec.machine.systems import POOL, SYSTEMS, system_of
 from kvproof.spec.machine.transitions import Transition
 from kvproof.spec.proofs import counterexample
 from kvproof.spec.proofs.catalogue import MACHINE_MUTANTS
 from kvproof.spec.proofs.obligations import (
-    INITIAL,
     MACHINE,
     TIMEOUT_S,
     Obligation,
@@ -57,14 +57,17 @@ def _prove_row(row: str, timeout_s: float) -> list[Result]:
 
 def decide(obligation: Obligation, timeout_s: float = TIMEOUT_S) -> Proof:
     """Prove an obligation, or search for a counterexample: z3 seldom finds one among sorts of any size by itself."""
-    proof = prover().check(obligation, min(QUICK_S, timeout_s))
+    system = system_of(obligation.transition)
+    asked = prover() if system is POOL else _prover_of(system.name)
+    proof = asked.check(obligation, min(QUICK_S, timeout_s))
     if proof.verdict is Verdict.PROVED:
         return proof
-    if obligation.transition != INITIAL:
-        found = counterexample.find(obligation, machine(), timeout_s)
+    if obligation.transition != system.initial_row:
+        transitions = machine() if system is POOL else system.transitions
+        found = counterexample.find(obligation, transitions, timeout_s)
         if found is not None:
             return replace(proof, verdict=Verdict.REFUTED, reason="there is a counterexample", counterexample=found)
-    return prover().check(obligation, timeout_s)
+    return asked.check(obligation, timeout_s)
 
 
 def _find_witnesses(transition: str, timeout_s: float) -> list[Result]:
@@ -94,19 +97,26 @@ def machine() -> Collection[Transition]:
 
 @cache
 def prover() -> Prover:
-    """The process's prover."""
+    """The process's prover for the pool."""
     return Prover(machine())
+
+
+@cache
+def _prover_of(name: str) -> Prover:
+    [system] = [system for system in SYSTEMS if system.name == name]
+    return Prover(system=system)
 
 
 def all_jobs(timeout_s: float = TIMEOUT_S) -> list[Job]:
     """All jobs, those that the report begins with first."""
     rows = list(dict.fromkeys(obligation.transition for obligation in obligations()))
+    of_the_pool = [row for row in rows if system_of(row) is POOL]
     # What takes longest goes first, so that no process waits for it at the end.
-    dropping = sorted(rows, key=lambda row: row not in REGISTERING)
+    dropping = sorted(of_the_pool, key=lambda row: row not in REGISTERING)
     return [
         *(Job("proofs", row, timeout_s) for row in rows),
         *(Job("axioms", row, timeout_s) for row in dropping),
-        *(Job("guards", transition.name, timeout_s) for transition in MACHINE),
+        *(Job("guards", transition.name, timeout_s) for system in SYSTEMS for transition in system.transitions),
         *(Job("mutants", mutant.name, timeout_s) for mutant in MACHINE_MUTANTS),
     ]
 

@@ -11,10 +11,12 @@ from functools import cache
 
 import z3
 
+from kvproof.spec.machine.system import System
+from kvproof.spec.machine.systems import CHUNKS, HIT_LOOP, POOL, SYSTEMS
 from kvproof.spec.machine.theory import Term
 from kvproof.spec.machine.transitions import Transition
 from kvproof.spec.proofs.finite import LADDER, SMALL, WINDOW, FiniteTheory, Sizes
-from kvproof.spec.proofs.obligations import MACHINE, TIMEOUT_S, Machine, Obligation, in_words, milliseconds
+from kvproof.spec.proofs.obligations import TIMEOUT_S, Machine, Obligation, in_words, milliseconds
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,10 +35,11 @@ class Searcher(Machine):
     def __init__(
         self,
         sizes: Sizes = SMALL,
-        transitions: Collection[Transition] = MACHINE,
+        system: System = POOL,
         without: Collection[str] = (),
     ) -> None:
-        super().__init__(FiniteTheory(sizes), transitions, without)
+        theory = FiniteTheory(sizes, system.signature, WINDOWS.get(system.name, WINDOW))
+        super().__init__(theory, system, system.transitions, without)
         self._solver = z3.SimpleSolver()
         self._solver.add(*self._axioms, *self._invariants, *self.theory.bounds(self.state))
 
@@ -60,19 +63,28 @@ class Searcher(Machine):
         """What holds of the states in which a transition can happen; its integer arguments lie inside the window."""
         step, sorts = self.step(transition), self.transitions[transition].sorts
         numbers = [a for a, sort in zip(step.arguments, sorts, strict=True) if sort == "Int"]
-        return (step.guard, *(z3.And(a >= 0, a <= WINDOW) for a in numbers))
+        return (step.guard, *(z3.And(a >= 0, a <= self.theory.window) for a in numbers))
 
     def violation(self, obligation: Obligation) -> tuple[Term, ...]:
         """What holds of the counterexamples to an obligation about a transition."""
         return (*self.enabled(obligation.transition), z3.Not(self.claim(obligation)))
 
 
-def searchers(without: tuple[str, ...] = (), transitions: Collection[Transition] = MACHINE) -> Iterator[Searcher]:
+LADDERS: dict[str, tuple[Sizes, ...]] = {HIT_LOOP.name: ({"G": 2}, {"G": 3}), CHUNKS.name: ({},)}
+"""The sizes that a search in other systems than the pool's tries in turn, and the integers that it looks at."""
+
+WINDOWS = {HIT_LOOP.name: 5, CHUNKS.name: 12}
+
+
+def searchers(
+    without: tuple[str, ...] = (), transitions: Collection[Transition] | None = None, system: System = POOL
+) -> Iterator[Searcher]:
     """Searchers of growing size; what they are made of is kept for the next search."""
-    for rung in range(len(LADDER)):
-        yield _searcher(rung, without).over(transitions)
+    for sizes in range(len(LADDERS.get(system.name, LADDER))):
+        yield _searcher(sizes, without, system.name).over(system.transitions if transitions is None else transitions)
 
 
 @cache
-def _searcher(rung: int, without: tuple[str, ...]) -> Searcher:
-    return Searcher(LADDER[rung], without=without)
+def _searcher(rung: int, without: tuple[str, ...], name: str) -> Searcher:
+    [system] = [system for system in SYSTEMS if system.name == name]
+    return Searcher(LADDERS.get(name, LADDER)[rung], system, without)

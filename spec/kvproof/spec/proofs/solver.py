@@ -7,7 +7,7 @@ from collections.abc import Callable
 
 import z3
 
-from kvproof.spec.machine.state import SIGNATURE
+from kvproof.spec.machine.state import SIGNATURE, Signature
 from kvproof.spec.machine.theory import State, Term
 
 SORTS = "BKPRGD"
@@ -16,7 +16,8 @@ SORTS = "BKPRGD"
 class SolverTheory:
     """See `Theory`; values are z3 terms."""
 
-    def __init__(self) -> None:
+    def __init__(self, signature: Signature = SIGNATURE) -> None:
+        self.signature = signature
         self.sorts = {name: z3.DeclareSort(name) for name in SORTS}
         self.sorts |= {"Int": z3.IntSort(), "Bool": z3.BoolSort()}
         self._fresh = itertools.count()
@@ -68,7 +69,7 @@ class SolverTheory:
     def state(self) -> State:
         """A state about which nothing is known."""
         functions: dict[str, Callable[..., Term]] = {}
-        for name, (arguments, value) in SIGNATURE.items():
+        for name, (arguments, value) in self.signature.items():
             functions[name] = z3.Function(name, *(self.sorts[sort] for sort in arguments), self.sorts[value])
         return State(functions)
 

@@ -14,14 +14,13 @@ from functools import cache
 import z3
 
 from kvproof.spec.machine.axioms import HASH_AXIOMS
-from kvproof.spec.machine.facts import FACTS
 from kvproof.spec.machine.immediate import IMMEDIATE, IN_IMMEDIATE_MODE
-from kvproof.spec.machine.invariants import INVARIANTS
+from kvproof.spec.machine.systems import CHUNKS, HIT_LOOP, POOL, SYSTEMS, TABLES, system_of
 from kvproof.spec.machine.theory import State, Term
 from kvproof.spec.proofs.catalogue import MACHINE_MUTANTS
 from kvproof.spec.proofs.finite import FiniteTheory
 from kvproof.spec.proofs.mutants import MachineMutant, mutated
-from kvproof.spec.proofs.obligations import INITIAL, TIMEOUT_S, Obligation, Prover, Verdict, obligations
+from kvproof.spec.proofs.obligations import TIMEOUT_S, Obligation, Prover, Verdict, obligations
 from kvproof.spec.proofs.search import searchers
 
 # Guards
@@ -34,6 +33,7 @@ class Situation:
     name: str
     constraints: Callable[[FiniteTheory, State], list[Term]]
     excluded: frozenset[str] = frozenset()
+    system: str = POOL.name
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,6 +71,20 @@ def _shared(t: FiniteTheory, s: State) -> list[Term]:
     return [s.committed(k, a), s.committed(k, b)]
 
 
+def _runs_ahead(t: FiniteTheory, s: State) -> list[Term]:
+    (r, *_) = t.values["R"]
+    return [s.runs(r), s.position(r, s.done()) > 0, s.position(r, s.done()) < s.position(r, s.now())]
+
+
+def _runs_on_a_state(t: FiniteTheory, s: State) -> list[Term]:
+    (g, *_), (r, *_) = (t.values[sort] for sort in "GR")
+    n = s.position(r, s.done())
+    return [s.recurrent(g), s.runs(r), n > 0, n == s.position(r, s.now()), s.since(r, g) <= s.done()]
+
+
+_NOT_AHEAD = frozenset({"run reset"})  # a request that runs holds a block
+_NOT_ON_A_STATE = frozenset({"run reset", "run attach", "run go_back"})  # without states only
+
 _RESET = frozenset({"reset", IN_IMMEDIATE_MODE + "reset"})  # nothing is referenced
 _IMMEDIATE = frozenset(operation.name for operation in IMMEDIATE)  # nothing is reserved
 
@@ -80,18 +94,22 @@ SITUATIONS = (
     Situation("a key is reserved beside a shared one", _reserved_beside_shared, _RESET | _IMMEDIATE),
     Situation("a reader depends on a writer, two steps in flight", _two_in_flight, _RESET | _IMMEDIATE),
     Situation("a recurrent state is read", _served_state, _RESET | {"attach"}),
+    Situation("a request runs, and is further than it is settled", _runs_ahead, _NOT_AHEAD, TABLES.name),
+    Situation("a request runs on a recurrent state", _runs_on_a_state, _NOT_ON_A_STATE, TABLES.name),
+    *(Situation(f"any state of {system.name}", _anything, system=system.name) for system in (HIT_LOOP, CHUNKS)),
 )
 
 
 def situations_of(transition: str) -> list[Situation]:
     """The situations in which a transition has to be possible."""
-    return [situation for situation in SITUATIONS if transition not in situation.excluded]
+    system = system_of(transition).name
+    return [s for s in SITUATIONS if s.system == system and transition not in s.excluded]
 
 
 def witness(transition: str, situation: Situation, timeout_s: float = TIMEOUT_S) -> Witness:
     """Search for a state of a situation in which a transition can happen."""
     start, reasons = time.perf_counter(), []
-    for searcher in searchers():
+    for searcher in searchers(system=system_of(transition)):
         terms = [*searcher.enabled(transition), *situation.constraints(searcher.theory, searcher.state)]
         found = searcher.find(terms, timeout_s)
         if found.model is not None:
@@ -118,7 +136,7 @@ class Refutation:
 def refute(mutant: MachineMutant, timeout_s: float = TIMEOUT_S) -> Refutation:
     """Search for a counterexample to what a mutant is to break."""
     start, reasons = time.perf_counter(), []
-    for searcher in searchers(transitions=mutated(mutant)):
+    for searcher in searchers(transitions=mutated(mutant), system=system_of(mutant.transition)):
         found = searcher.find(searcher.violation(mutant.breaks), timeout_s)
         if found.model is not None:
             return Refutation(mutant.name, mutant.breaks, True, time.perf_counter() - start)
@@ -130,9 +148,17 @@ def refute(mutant: MachineMutant, timeout_s: float = TIMEOUT_S) -> Refutation:
 def unbroken(mutants: tuple[MachineMutant, ...] = MACHINE_MUTANTS) -> list[str]:
     """The theorems that no mutant breaks: invariants by name, facts with their transition."""
     broken = {mutant.breaks for mutant in mutants}
-    invariants = {obligation.theorem for obligation in broken if not obligation.fact}
-    facts = [Obligation(fact.transition, fact.theorem, fact=True) for fact in FACTS if fact.transition != INITIAL]
-    return [name for name in INVARIANTS if name not in invariants] + [str(f) for f in facts if f not in broken]
+    invariants = {(system_of(o.transition).name, o.theorem) for o in broken if not o.fact}
+    facts = [
+        Obligation(fact.transition, fact.theorem, fact=True)
+        for system in SYSTEMS
+        for fact in system.facts
+        if fact.transition != system.initial_row
+    ]
+    return [
+        *(name for system in SYSTEMS for name in system.invariants if (system.name, name) not in invariants),
+        *(str(fact) for fact in facts if fact not in broken),
+    ]
 
 
 # Injectivity of the hash
