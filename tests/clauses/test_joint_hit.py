@@ -90,7 +90,7 @@ def test_settings_that_can_work_are_taken(right: PoolConfig) -> None:
     HybridCache(BlockPool(right))
 
 
-@pytest.mark.clause("GROUP-CONFIG-1")
+@pytest.mark.clause("GROUP-CONFIG-2")
 def test_requests_do_not_run_over_a_pool_without_hybrid_settings(new_rig: MakeRig) -> None:
     for pool in (new_rig(commit=CommitMode.STEPS).pool, None):
         with pytest.raises(InvalidArgument):

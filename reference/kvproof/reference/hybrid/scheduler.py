@@ -163,7 +163,7 @@ class Scheduler:
         tokens = min(job.request.num_tokens - start, cap, self.limits.token_budget - schedule.num_tokens)
         if tokens < 1:
             return None
-        end = self.cache.split(job.request, start, tokens, cap, junction)
+        end = self.cache.split(job.request, start, tokens, cap, min(junction, job.request.num_tokens))
         job.empty = 0 if end > start else job.empty + 1
         return end if end > start else None
 

@@ -220,4 +220,48 @@ _CONTENT = (
     ),
 )
 
-MUTANTS = (*_REFERENCES, *_INDEX, *_CONTENT)
+_TABLES = "kvproof.reference.hybrid.invariants"
+
+_RUNNING = (
+    Mutant(
+        name="rows_of_another_slot_are_not_seen",
+        clauses=("INV-TABLE-1", "INV-RUN-2"),
+        fault="F06",
+        harm=_UNSEEN + "a block of a table holds what the request would not have computed.",
+        patch=Patch(
+            _TABLES, "if content is None or not content.fits(Prefix(request, end), group, config):", "if False:"
+        ),
+    ),
+    Mutant(
+        name="first_group_is_not_looked_at",
+        clauses=("INV-RUN-1",),
+        fault="F06",
+        harm=_UNSEEN + "a table has no block where its request needs one.",
+        patch=Patch(
+            _TABLES, "enumerate(running.groups if n else ())", "list(enumerate(running.groups if n else ()))[1:]"
+        ),
+    ),
+    Mutant(
+        name="unsettled_rows_are_not_seen",
+        clauses=("INV-TABLE-2",),
+        fault="F06",
+        harm=_UNSEEN + "a failed step takes a request back to where nothing was computed.",
+        patch=Patch(_TABLES, "running.settled, pool.last_committed_step", "0, pool.last_committed_step"),
+    ),
+    Mutant(
+        name="block_that_stands_twice_is_not_seen",
+        clauses=("INV-TABLE-3", "INV-RUN-4"),
+        fault="F04",
+        harm=_UNSEEN + "a table names a block twice, and another one is never freed.",
+        patch=Patch(_TABLES, "if sorted(running.blocks()) != held:", "if len(running.blocks()) != len(held):"),
+    ),
+    Mutant(
+        name="shared_blocks_count_as_not_held",
+        clauses=("INV-RUN-3",),
+        fault="F04",
+        harm="The checks fail in a state in which a request reads what another one wrote.",
+        patch=Patch(_TABLES, "if name in dict(block.holders)]", "if name == block.writer]"),
+    ),
+)
+
+MUTANTS = (*_REFERENCES, *_INDEX, *_CONTENT, *_RUNNING)

@@ -11,6 +11,17 @@ _VALIDATE = "kvproof.reference.validate"
 
 _GROUPS_AND_SETTINGS = (
     Mutant(
+        name="requests_run_over_any_pool",
+        clauses=("GROUP-CONFIG-2",),
+        fault="F12",
+        harm="A pool without hybrid settings takes requests, and fails in the middle of the first.",
+        patch=Patch(
+            "kvproof.reference.hybrid.cache",
+            "if not isinstance(pool, BlockPool) or pool.config.hybrid is None:",
+            "if not isinstance(pool, BlockPool):",
+        ),
+    ),
+    Mutant(
         name="hybrid_pool_commits_at_once",
         clauses=("GROUP-CONFIG-1",),
         fault="F02",
