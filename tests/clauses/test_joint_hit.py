@@ -91,8 +91,11 @@ def test_settings_that_can_work_are_taken(right: PoolConfig) -> None:
 
 
 @pytest.mark.clause("GROUP-CONFIG-2")
-def test_requests_do_not_run_over_a_pool_without_hybrid_settings(new_rig: MakeRig) -> None:
-    for pool in (new_rig(commit=CommitMode.STEPS).pool, None):
+def test_requests_do_not_run_over_a_pool_without_hybrid_settings(in_step: MakeRig) -> None:
+    rig = in_step(blocks=6)
+    r1 = rig.request("r1")
+    rig.take(r1)
+    for pool in (rig.pool, None):
         with pytest.raises(InvalidArgument):
             HybridCache(pool)  # type: ignore[arg-type]
 

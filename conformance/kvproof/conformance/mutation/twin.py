@@ -13,6 +13,7 @@ _IMPORTED_AGAIN = (
     "kvproof.conformance.world",
     "kvproof.conformance.large",
     "kvproof.conformance.backends.reference",
+    "kvproof.conformance.backends.views",
 )
 """What a reference that runs as a backend is made of; everything else the two share."""
 

@@ -17,12 +17,15 @@ from typing import Any
 import pytest
 
 import kvproof.reference
+import kvproof.reference.hybrid
 from kvproof.conformance.large import MOST_OBSERVED
 from kvproof.conformance.mutation.clause_tests import PYTEST_ARGUMENTS
+from kvproof.conformance.operations import Admit, Advance, Match, Release, Split
 from kvproof.conformance.vectors.not_shown import NOT_RECORDED
 from kvproof.conformance.vectors.tape import Tape, Unsayable, request_change, request_operation
 from kvproof.reference import BlockPool, PrefixHasher, Request
 from kvproof.reference.ghost import Ghost
+from kvproof.reference.hybrid import HybridCache
 from kvproof.spec.errors import PoolError
 from kvproof.spec.vocabulary import ExtraKey, GroupConfig, GroupKind, HashAlgorithm, PoolConfig
 
@@ -40,6 +43,8 @@ _METHODS = (
     *("cache_full_blocks", "cache_partial_block", "evict", "move", "reset", "take_events", "write", "copy", "read"),
     *("begin_step", "commit", "attach", "rollback", "finish"),
 )
+_OVER_ALL_GROUPS = ("match", "split", "admit", "advance", "release", "rollback", "commit", "truncate", "fail")
+"""Methods of the hybrid cache. `fail` is no operation of the language, which the tape finds out."""
 
 
 class RecordingError(Exception):
@@ -76,6 +81,7 @@ class Recorder:
         classes = {"BlockPool": _recording_pool(self), "Request": _recording_request(self)}
         for name, kind in {**classes, "PrefixHasher": _RecordingHasher}.items():
             setattr(kvproof.reference, name, kind)
+        kvproof.reference.hybrid.HybridCache = _recording_cache(self)  # type: ignore[misc]
 
     # What the recording classes tell
 
@@ -99,12 +105,38 @@ class Recorder:
         if tape is not None and len(self._tapes) < MOST_TAPES:
             self._tapes.append(tape.twin(twin))
 
-    def call(self, pool: BlockPool, method: Callable[..., Any], arguments: Sequence[object], named: Any) -> Any:
-        """Run a call of a test, and note it if it goes to a pool with a tape."""
-        tape = self._tape(pool) if self._listens() else None
+    def cache_made(self, cache: HybridCache) -> None:
+        """A test runs requests over a pool."""
+        tape = self._tape(cache.pool) if self._listens() else None
+        if tape is not None and tape.cache is None:
+            tape.cache = cache
+            tape.look()
+
+    def cache_refused(self, pool: object, error: PoolError) -> None:
+        """A test asked for requests to run over a pool that has no settings for it.
+
+        The language has no cache that could be made or refused: there each of its operations is refused.
+        """
+        tape = self._tape(pool) if self._listens() and isinstance(pool, BlockPool) else None
+        if tape is None or tape.config.hybrid is not None:
+            return
+        for name in tape.requests:
+            of_the_cache = Match(name), Split(name, 0, 1, 1, 0), Admit(name, 1), Advance(name, 1), Release(name)
+            for operation in of_the_cache:
+                self._note(tape, operation, None, error)
+
+    def call(
+        self,
+        subject: BlockPool | HybridCache,
+        method: Callable[..., Any],
+        arguments: Sequence[object],
+        named: Any,
+    ) -> Any:
+        """Run a call of a test, and note it if it goes to a pool with a tape, or to what runs over one."""
+        tape = self._tape(subject) if self._listens() else None
         if tape is None or tape.is_over:
-            return method(pool, *arguments, **named)
-        bound = _signature(method).bind(pool, *arguments, **named)
+            return method(subject, *arguments, **named)
+        bound = _signature(method).bind(subject, *arguments, **named)
         bound.apply_defaults()
         said = dict(list(bound.arguments.items())[1:])
         name, operation, reason = method.__name__, None, ""
@@ -114,7 +146,7 @@ class Recorder:
             reason = str(unsayable)
         self._inside = True
         try:
-            result, error = method(pool, *arguments, **named), None
+            result, error = method(subject, *arguments, **named), None
         except PoolError as refusal:
             result, error = None, refusal
         finally:
@@ -185,8 +217,8 @@ class Recorder:
         tape.note(operation, result, None if error is None else type(error).__name__)
         self._inside = False
 
-    def _tape(self, pool: BlockPool) -> Tape | None:
-        return next((tape for tape in self._tapes if tape.pool is pool), None)
+    def _tape(self, subject: BlockPool | HybridCache) -> Tape | None:
+        return next((tape for tape in self._tapes if subject is tape.pool or subject is tape.cache), None)
 
     def _tapes_of(self, hasher: PrefixHasher) -> list[Tape]:
         """The tapes of the pools with this very hasher; else the one for requests alone that are hashed so."""
@@ -293,9 +325,34 @@ def _recording_pool(recorder: Recorder) -> type[BlockPool]:
     return RecordingPool
 
 
+def _recording_cache(recorder: Recorder) -> type[HybridCache]:
+    class RecordingCache(HybridCache):
+        """A hybrid cache that tells the recorder what it is asked."""
+
+        def __init__(self, pool: BlockPool) -> None:
+            try:
+                super().__init__(pool)
+            except PoolError as refusal:
+                recorder.cache_refused(pool, refusal)
+                raise
+            recorder.cache_made(self)
+
+        def clone(self, pool: BlockPool) -> HybridCache:
+            """See `HybridCache`; a copy over the same pool is one to look at, and is not recorded."""
+            twin = super().clone(pool)
+            if pool is not self.pool:
+                twin.__class__ = RecordingCache
+                recorder.cache_made(twin)
+            return twin
+
+    for name in _OVER_ALL_GROUPS:
+        setattr(RecordingCache, name, _told(recorder, getattr(HybridCache, name)))
+    return RecordingCache
+
+
 def _told(recorder: Recorder, method: Callable[..., Any]) -> Callable[..., Any]:
     @functools.wraps(method)
-    def told(self: BlockPool, /, *arguments: Any, **named: Any) -> Any:
+    def told(self: BlockPool | HybridCache, /, *arguments: Any, **named: Any) -> Any:
         return recorder.call(self, method, arguments, named)
 
     return told

@@ -14,9 +14,21 @@ import msgspec
 from kvproof.conformance.backends.views import view, view_of_result
 from kvproof.conformance.backends.wire import PARTS, Observation
 from kvproof.conformance.fingerprints import Fingerprints
-from kvproof.conformance.operations import AddRequest, Append, Hashes, KeyRef, Operation, Read, operation_of
+from kvproof.conformance.operations import (
+    AddRequest,
+    Admit,
+    Advance,
+    Append,
+    Hashes,
+    KeyRef,
+    Operation,
+    Read,
+    names_of_operations,
+    operation_of,
+)
 from kvproof.reference import BlockPool, Ghost, PrefixHasher, Request
 from kvproof.reference.hashing import split_key
+from kvproof.reference.hybrid import HybridCache
 from kvproof.reference.request import Prefix
 from kvproof.spec.vocabulary import ExtraKey, PoolConfig
 
@@ -26,7 +38,7 @@ MOST_OPERATIONS = 60
 MOST_TOKENS = 1024
 """More in one operation make a vector too large to ship."""
 
-QUESTIONS = ("lookup", "find", "contains", "full_key", "read")
+QUESTIONS = ("lookup", "find", "contains", "full_key", "read", "match", "split")
 """They change nothing, so one that cannot be said can be left out."""
 
 _FIELDS = {
@@ -60,9 +72,10 @@ class Said:
 class Tape:
     """Everything said to one pool; without a pool, to requests alone that are hashed by `hasher`.
 
-    With `asks_hashes` every change of a request is followed by the question for its hashes. `whole` is all that there
-    is to see of the pool, also what the wire does not show, when it was looked at last. `left_out` counts the calls
-    that could not be said and changed nothing; `trouble` is why the tape cannot be used.
+    `cache` is what runs requests over the pool. With `asks_hashes` every change of a request is followed by the
+    question for its hashes. `whole` is all that there is to see of the pool, also what the wire does not show, when it
+    was looked at last. `left_out` counts the calls that could not be said and changed nothing; `trouble` is why the
+    tape cannot be used.
     """
 
     config: PoolConfig
@@ -72,16 +85,21 @@ class Tape:
     said: list[Said] = field(default_factory=list)
     requests: dict[str, Request] = field(default_factory=dict)
     refs: dict[bytes, KeyRef] = field(default_factory=dict)
+    cache: HybridCache | None = None
     whole: object = None
     left_out: int = 0
     trouble: str = ""
 
     def twin(self, pool: BlockPool) -> Tape:
         """A tape for a clone of the pool: what has been said so far was said to it, too."""
-        return replace(self, pool=pool, said=list(self.said), requests=dict(self.requests), refs=dict(self.refs))
+        return replace(
+            self, pool=pool, cache=None, said=list(self.said), requests=dict(self.requests), refs=dict(self.refs)
+        )
 
     def sentence(self, method: str, arguments: Mapping[str, object]) -> Operation:
         """The operation that a call of a pool's method is, arguments by name; raises `Unsayable`."""
+        if method not in names_of_operations():
+            raise Unsayable(f"{method}, which is no operation of the language")
         fields = {_FIELDS.get(name, name): self._argument(name, value) for name, value in arguments.items()}
         return _operation({"op": method, **fields})
 
@@ -92,6 +110,9 @@ class Tape:
             self.trouble = f"more than {MOST_TOKENS} tokens in one operation"
         if isinstance(operation, Read):
             result = self._rows(operation, result)
+        if error is None and isinstance(operation, Admit | Advance) and self.cache is not None:
+            tables = self.cache.tables(operation.request)
+            result = (result, tables) if isinstance(operation, Admit) else tables
         self.said.append(Said(operation, view_of_result(operation, result), error, self.look()))
 
     def _rows(self, read: Read, prefix: object) -> tuple[int, ...]:
@@ -118,7 +139,7 @@ class Tape:
         if self.pool is None:
             return None
         try:
-            state = self.pool.observe()
+            state = (self.cache or self.pool).observe()
         except Exception:
             self.trouble = self.trouble or "the pool cannot be observed"
             return None

@@ -7,6 +7,7 @@ from kvproof.conformance.mutation.patch import Patch
 
 _CACHE = "kvproof.reference.hybrid.cache"
 _REQUEST = "kvproof.reference.request"
+_INVARIANTS = "kvproof.reference.hybrid.invariants"
 _RETENTION = "kvproof.reference.hybrid.retention"
 _RUNNING = "kvproof.reference.hybrid.running"
 
@@ -736,9 +737,46 @@ _BACK = (
     ),
 )
 
+_TABLES = (
+    Mutant(
+        name="tables_are_not_checked_where_requests_are",
+        clauses=("INV-TABLE-1",),
+        fault="F09",
+        harm="The checks pass in a state in which the next chunk reads the rows of another request.",
+        patch=Patch(
+            _INVARIANTS,
+            "running.computed, pool.current_step,",
+            "running.settled, pool.last_committed_step,",
+        ),
+    ),
+    Mutant(
+        name="tables_are_not_checked_where_requests_go_back_to",
+        clauses=("INV-TABLE-2",),
+        fault="F09",
+        harm="The checks pass in a state in which a failed step leaves a request without its rows.",
+        patch=Patch(
+            _INVARIANTS,
+            "running.settled, pool.last_committed_step,",
+            "running.computed, pool.current_step,",
+        ),
+    ),
+    Mutant(
+        name="block_beside_the_tables_is_overlooked",
+        clauses=("INV-TABLE-3",),
+        fault="F04",
+        harm="The checks pass in a state in which a request holds a block that nothing will ever free.",
+        patch=Patch(
+            _INVARIANTS,
+            "    if sorted(running.blocks()) != held:",
+            "    if not set(running.blocks()) <= set(held):",
+        ),
+    ),
+)
+
 MUTANTS = (
     *_ADMIT,
     *_ADVANCE,
     *_RETAIN,
     *_BACK,
+    *_TABLES,
 )

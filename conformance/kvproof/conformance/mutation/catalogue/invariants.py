@@ -225,7 +225,7 @@ _TABLES = "kvproof.reference.hybrid.invariants"
 _RUNNING = (
     Mutant(
         name="rows_of_another_slot_are_not_seen",
-        clauses=("INV-TABLE-1", "INV-RUN-2"),
+        clauses=("INV-RUN-2",),
         fault="F06",
         harm=_UNSEEN + "a block of a table holds what the request would not have computed.",
         patch=Patch(
@@ -242,15 +242,8 @@ _RUNNING = (
         ),
     ),
     Mutant(
-        name="unsettled_rows_are_not_seen",
-        clauses=("INV-TABLE-2",),
-        fault="F06",
-        harm=_UNSEEN + "a failed step takes a request back to where nothing was computed.",
-        patch=Patch(_TABLES, "running.settled, pool.last_committed_step", "0, pool.last_committed_step"),
-    ),
-    Mutant(
         name="block_that_stands_twice_is_not_seen",
-        clauses=("INV-TABLE-3", "INV-RUN-4"),
+        clauses=("INV-RUN-4",),
         fault="F04",
         harm=_UNSEEN + "a table names a block twice, and another one is never freed.",
         patch=Patch(_TABLES, "if sorted(running.blocks()) != held:", "if len(running.blocks()) != len(held):"),

@@ -5,22 +5,12 @@ from __future__ import annotations
 from kvproof.conformance.mutation.mutant import Mutant
 from kvproof.conformance.mutation.patch import Patch
 
+_CACHE = "kvproof.reference.hybrid.cache"
 _GROUPS = "kvproof.reference.hybrid.groups"
 _JOINT = "kvproof.reference.hybrid.joint_hit"
 _VALIDATE = "kvproof.reference.validate"
 
 _GROUPS_AND_SETTINGS = (
-    Mutant(
-        name="requests_run_over_any_pool",
-        clauses=("GROUP-CONFIG-2",),
-        fault="F12",
-        harm="A pool without hybrid settings takes requests, and fails in the middle of the first.",
-        patch=Patch(
-            "kvproof.reference.hybrid.cache",
-            "if not isinstance(pool, BlockPool) or pool.config.hybrid is None:",
-            "if not isinstance(pool, BlockPool):",
-        ),
-    ),
     Mutant(
         name="hybrid_pool_commits_at_once",
         clauses=("GROUP-CONFIG-1",),
@@ -64,6 +54,17 @@ _GROUPS_AND_SETTINGS = (
             _VALIDATE,
             "    if common > MAX_POSITION:",
             "    if common > MAX_POSITION * MAX_POSITION:",
+        ),
+    ),
+    Mutant(
+        name="requests_run_over_a_pool_without_settings",
+        clauses=("GROUP-CONFIG-2",),
+        fault="F08",
+        harm="Nobody has said how far groups may be apart, and requests run over them as if somebody had.",
+        patch=Patch(
+            _CACHE,
+            "        if not isinstance(pool, BlockPool) or pool.config.hybrid is None:",
+            "        if not isinstance(pool, BlockPool):",
         ),
     ),
     Mutant(

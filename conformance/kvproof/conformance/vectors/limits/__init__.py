@@ -13,7 +13,14 @@ from collections.abc import Iterator
 from kvproof.conformance.backends.views import view, view_of_result
 from kvproof.conformance.backends.wire import PARTS
 from kvproof.conformance.operations import Operation
-from kvproof.conformance.vectors.limits import of_registration, of_requests, of_steps, of_the_pool
+from kvproof.conformance.vectors.limits import (
+    of_joint_hits,
+    of_registration,
+    of_requests,
+    of_running,
+    of_steps,
+    of_the_pool,
+)
 from kvproof.conformance.vectors.limits.kinds import Limit, Turn
 from kvproof.conformance.vectors.tape import Said, Tape
 from kvproof.conformance.world import World
@@ -25,6 +32,8 @@ LIMITS: tuple[Limit | Turn, ...] = (
     *of_the_pool.LIMITS,
     *of_registration.LIMITS,
     *of_steps.LIMITS,
+    *of_joint_hits.LIMITS,
+    *of_running.LIMITS,
 )
 
 
