@@ -93,7 +93,7 @@ def test_a_full_disk_is_said_and_leaves_nothing_that_looks_like_a_certificate(
 def test_a_run_that_put_nothing_to_the_test_has_an_exit_code_of_its_own(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setitem(profiles.PROFILES, "quick", replace(SHORT, walks=0, illegal_walks=0))
+    monkeypatch.setitem(profiles.PROFILES, "quick", replace(SHORT, walks=0, illegal_walks=0, hybrid_walks=0))
     monkeypatch.setattr(examine, "vectors", tuple)
     result = run("reference", "--profile", "quick", "--out", str(tmp_path / "out"))
     assert result.exit_code == 5, result.output

@@ -88,7 +88,7 @@ def test_tiny_pools_go_on_after_a_divergence_but_not_where_it_was() -> None:
 
 
 def test_every_situation_that_a_claim_needs_is_met() -> None:
-    done = random_walks(subject(ReferenceBackend()), 1, 120, 400, lambda so_far: None)
+    done = random_walks(subject(ReferenceBackend()), 1, 120, 400, lambda so_far: None, 60)
     assert [name for name in MARKS if not done.met[name]] == []
 
 

@@ -65,6 +65,9 @@ def good_calls(rig: Rig) -> dict[str, dict[str, Any]]:
         "lookup": {"keys": [h4]},
         "contains": {"key": h4, "block_id": 1},
         "full_key": {"block_id": 1},
+        "ref_cnt": {"block_id": 1},
+        "covered": {"block_id": 1},
+        "is_read": {"block_id": 1},
         "cache_full_blocks": {
             "request": r1,
             "block_ids": [1, 2],
@@ -128,6 +131,9 @@ BAD_ARGUMENTS: dict[tuple[str, str], Bad] = {
     ("contains", "key"): NO_KEY,
     ("contains", "block_id"): NO_BLOCK,
     ("full_key", "block_id"): NO_BLOCK,
+    ("ref_cnt", "block_id"): NO_BLOCK,
+    ("covered", "block_id"): NO_BLOCK,
+    ("is_read", "block_id"): NO_BLOCK,
     ("cache_full_blocks", "request"): NO_REQUEST,
     ("cache_full_blocks", "block_ids"): [
         *NO_BLOCKS,

@@ -45,7 +45,7 @@ def shown(run: Run, folder: Path | None = None) -> str:
 def test_a_whole_certificate_ends_with_0_and_its_verdict(folder: Path) -> None:
     result = invoke(["verify-certificate", folder])
     assert result.exit_code == 0
-    assert "4 files and 22 driven files are as they were on 2026-12-01" in squeezed(result.stdout)
+    assert "4 files and 32 driven files are as they were on 2026-12-01" in squeezed(result.stdout)
     assert "kvproof-reference" in result.stdout
     assert "is not conformant, says kvproof 0.1.0" in squeezed(result.stdout)
 

@@ -24,7 +24,7 @@ def test_every_clause_is_one_case_beside_the_stages() -> None:
     cases = [each for each in root.iter("testcase") if each.get("classname") != "kvproof.stage"]
     assert sorted(each.get("name", "") for each in cases) == sorted(clauses())
     assert [suite.get("name", "").partition(":")[0] for suite in root] == [
-        "stages", "pool", "events", "order", "steps", "robustness", "data",
+        "stages", "pool", "events", "order", "steps", "robustness", "hybrid", "data",
     ]  # fmt: skip
 
 

@@ -50,7 +50,7 @@ def test_statuses_rise_in_severity() -> None:
 
 def test_every_clause_has_exactly_one_level_and_every_level_is_one_of_a_backend() -> None:
     assert list(levels()) == list(clauses())
-    assert set(levels().values()) == set(Level) - {Level.HYBRID}
+    assert set(levels().values()) == set(Level)
 
 
 @pytest.mark.parametrize(

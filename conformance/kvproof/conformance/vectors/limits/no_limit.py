@@ -36,6 +36,7 @@ NO_LIMIT = {
         *("INV-INDEX-1", "INV-INDEX-2", "INV-INDEX-3", "INV-SLOT-1", "INV-CHAIN-1", "INV-FULL-1", "INV-HASHES-1"),
         *("INV-EVENTS-1", "INV-EVENTS-2", "INV-STATUS-1", "INV-RESERVED-1", "INV-RESERVED-2", "INV-LRU-1"),
         *("INV-SOUND-1", "INV-SERVED-1", "INV-TABLE-1", "INV-TABLE-2", "INV-TABLE-3"),
+        *("INV-RUN-1", "INV-RUN-2", "INV-RUN-3", "INV-RUN-4"),
     ),
 }
 """By the reason, the clauses that it holds for."""
