@@ -7,7 +7,8 @@ import pytest
 from kvproof.reference.lookup import Hit
 from kvproof.spec.errors import NotReferenced, OutOfBlocks
 from kvproof.spec.events import Event, Stored
-from kvproof.spec.vocabulary import GroupConfig, GroupKind, HolderMode
+from kvproof.spec.vocabulary import GroupConfig, GroupKind, HolderMode, HybridConfig, Retention
+from tests.clauses.hybrid_rig import COARSE, MakeHybrid, full, state
 from tests.clauses.rig import ATTENTION, RECURRENT, WIDE, WINDOW, MakeRig, Rig, at, removed
 
 
@@ -208,3 +209,126 @@ def test_the_rest_of_a_prompt_is_removed_though_its_beginning_went_before(rig: R
         gone += rig.events()
     assert gone == [removed(r1, 4), removed(r1, 8), removed(r1, 12)]
     assert [rig.found(r1, position) for position in (4, 8, 12)] == [None, None, None]
+
+
+# Requests that run over all groups
+
+LONG = tuple(range(1, 31))
+
+
+@pytest.mark.clause("HIT-PURE-1")
+def test_a_request_that_was_not_scheduled_is_looked_up_anew(hybrid: MakeHybrid) -> None:
+    rig = hybrid(ATTENTION)
+    blocks = rig.publish(rig.request("there", LONG), (0, 4), (0, 8))
+    waiting = rig.request("waiting", LONG[:9])
+    assert rig.cache.match(waiting).hit == 8
+    rig.pool.evict(blocks)
+    assert rig.admit(waiting, 9).hit == 0
+
+
+@pytest.mark.clause("ADMIT-ATOMIC-1")
+def test_two_hits_and_four_new_blocks_do_not_fit_in_five(hybrid: MakeHybrid) -> None:
+    rig = hybrid(ATTENTION, blocks=6)
+    rig.publish(rig.request("there", LONG), (0, 4), (0, 8))
+    request = rig.request("r1", LONG[:24])
+    rig.begin()
+    assert rig.pool.num_free == 5
+    with rig.refused(OutOfBlocks):
+        rig.cache.admit(request, 24)
+    rig.cache.admit(request, 20)
+    assert rig.pool.num_free == 0
+
+
+@pytest.mark.clause("ADMIT-ATOMIC-1", "ADMIT-COPY-1")
+def test_a_request_that_does_not_fit_keeps_no_block_for_its_copy(hybrid: MakeHybrid) -> None:
+    rig = hybrid(ATTENTION, blocks=6)
+    rig.publish(rig.request("there", LONG), (0, 4), (0, 6))
+    request = rig.request("r1", LONG[:24])
+    rig.begin()
+    for end in (24, 20):
+        with rig.refused(OutOfBlocks):
+            rig.cache.admit(request, end)
+    assert rig.cache.admit(request, 16).hit == 6
+
+
+@pytest.mark.clause("ADMIT-SHARE-1", "ADVANCE-STATE-1")
+def test_after_a_hit_each_group_counts_in_its_own_blocks(hybrid: MakeHybrid) -> None:
+    rig = hybrid(full(2), state(4))
+    blocks = rig.publish(rig.request("there", LONG), (0, 2), (0, 4), (1, 4))
+    r1 = rig.request("r1", LONG[:12])
+    assert rig.admit(r1, 8).hit == 4
+    assert rig.table(r1)[:2] == blocks[:2]
+    assert (rig.table(r1, 1)[0], len(rig.table(r1, 1))) == (blocks[2], 2)
+    rig.settle_all()
+    rig.advance(r1, 12)
+
+
+@pytest.mark.clause("HIT-ATTENTION-1", "HIT-JOINT-1")
+def test_groups_of_different_block_sizes_agree_on_a_hit(hybrid: MakeHybrid) -> None:
+    rig = hybrid(full(2), WIDE, hybrid=COARSE)
+    rig.serve("first", LONG[:17])
+    assert rig.cache.match(rig.request("r1", LONG)).hit == 16
+
+
+@pytest.mark.clause("BACK-TRUNCATE-1")
+def test_a_state_that_has_seen_rejected_drafts_is_gone(hybrid: MakeHybrid) -> None:
+    rig = hybrid()
+    r1 = rig.request("r1", LONG[:9])
+    rig.run(r1, 8, 9)
+    r1.append([90, 91])
+    rig.run(r1, 11)
+    rig.cache.truncate(r1, 10)
+    assert not rig.runs(r1)
+    assert rig.admit(r1, 10).hit == 8
+
+
+@pytest.mark.clause("HIT-DROP-1", "HIT-JOINT-1")
+def test_three_groups_with_a_drop_hit_twice_in_a_row(hybrid: MakeHybrid) -> None:
+    rig = hybrid(full(2), ATTENTION, WIDE, hybrid=HybridConfig(fine_grained=False, drop=(0, 1, 2)))
+    rig.serve("first", LONG[:25])
+    for name in ("second", "third"):
+        request = rig.request(name, LONG[:25])
+        assert rig.admit(request, 25).hit == 16
+        rig.settle_all()
+        rig.cache.release(name)
+
+
+@pytest.mark.clause("ADVANCE-KEEP-1")
+def test_a_block_whose_end_is_inside_a_chunk_has_no_key(hybrid: MakeHybrid) -> None:
+    rig = hybrid(full(2), state(8), hybrid=HybridConfig(fine_grained=False, retention=Retention.BOUNDARIES))
+    r1 = rig.request("r1", LONG[:20])
+    rig.run(r1, 7, 11)
+    assert rig.served_at(r1, 1) == []
+    rig.run(r1, 16)
+    assert rig.served_at(r1, 1) == [16]
+
+
+@pytest.mark.clause("ADVANCE-KEEP-1")
+def test_a_state_is_not_kept_for_a_point_that_was_passed_over(hybrid: MakeHybrid) -> None:
+    rig = hybrid(full(2), state(8))
+    r1 = rig.request("r1", LONG[:15])
+    rig.run(r1, 15)
+    assert rig.served_at(r1, 1) == []
+    assert rig.cache.match(rig.request("r2", LONG[:15])).hit == 0
+
+
+@pytest.mark.clause("SPLIT-PROGRESS-1", "SPLIT-ALIGN-1")
+def test_a_limit_inside_a_block_leaves_every_chunk_something(hybrid: MakeHybrid) -> None:
+    """Blocks of 8, and never more than 6 tokens."""
+    rig = hybrid(full(2), state(8))
+    r1 = rig.request("r1", LONG[:21])
+    ends = [0]
+    while ends[-1] < 21:
+        ends.append(rig.cache.split(r1, ends[-1], min(6, 21 - ends[-1]), 6, 0))
+    assert ends == [0, 6, 8, 14, 16, 20, 21]
+
+
+@pytest.mark.clause("ADVANCE-ATOMIC-1")
+def test_a_state_that_is_kept_takes_no_block_from_its_own_request(hybrid: MakeHybrid) -> None:
+    rig = hybrid(blocks=4)
+    r1 = rig.request("r1", LONG[:7])
+    rig.run(r1, 6)
+    assert (rig.served_at(r1, 1), rig.pool.num_free) == ([6], 0)
+    rig.begin()
+    with rig.refused(OutOfBlocks):
+        rig.cache.advance(r1, 7)

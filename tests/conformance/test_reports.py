@@ -52,7 +52,7 @@ def test_an_entry_that_is_missing_double_or_not_asked_for_is_noticed() -> None:
         ({"mutants": ("nobody",)}, "no mutant nobody"),
         ({"vectors": ()}, "it is shown by no vector, or proved by no mutant"),
         ({"mutants": ()}, "it is shown by no vector, or proved by no mutant"),
-        ({"verdict": Verdict.HYBRID, "why": "Later."}, "it has vectors or mutants, and is not shown"),
+        ({"verdict": Verdict.SCHEDULER, "why": "It waits."}, "it has vectors or mutants, and is not shown"),
         ({"verdict": Verdict.ALLOWED, "vectors": (), "mutants": ()}, "it is not shown, and no reason is given"),
         ({"threads": ("nowhere#1",)}, "no thread, or one of an unknown repository"),
         ({"threads": ()}, "no thread, or one of an unknown repository"),
@@ -114,5 +114,5 @@ def test_the_page_is_up_to_date() -> None:
 def test_the_page_links_to_threads_and_clauses() -> None:
     text = page(reports())
     assert "[llama.cpp#23970](https://github.com/ggml-org/llama.cpp/issues/23970)" in text
-    assert "[POOL-TOUCH-2](../spec/30-blocks.md#pool-touch-2-must)" in text
+    assert "[POOL-ALLOC-3](../spec/30-blocks.md#pool-alloc-3-must)" in text
     assert text.count("\n| ") >= 103 + 10

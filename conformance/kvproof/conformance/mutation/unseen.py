@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from enum import Enum
 
-from kvproof.conformance.mutation.mutant import HYBRID_LAYER, Mutant
+from kvproof.conformance.mutation.mutant import Mutant
 
 
 class Unseen(Enum):
@@ -25,13 +25,16 @@ class Unseen(Enum):
     MEMORY = "It leaves something behind that takes memory and changes no answer and nothing that is shown."
     THREADS = "It lets a second thread in; a trace has one speaker."
     COST = "It changes how long an operation takes, and nothing else."
-    HYBRID = "It changes how requests run over groups, of which the language of traces says nothing yet."
+    SCHEDULER = "It changes a scheduler, or what only a scheduler calls; the language of traces speaks to the cache."
     OBSERVATION = "It changes what the reference's own `observe` adds to what the language shows of a state."
 
 
 _BY_MODULE: Mapping[str, Unseen] = {
     "kvproof.reference.invariants": Unseen.CHECKER,
     "kvproof.reference.mirror": Unseen.CONSUMER,
+    "kvproof.reference.hybrid.invariants": Unseen.CHECKER,
+    "kvproof.reference.hybrid.policies": Unseen.SCHEDULER,
+    "kvproof.reference.hybrid.scheduler": Unseen.SCHEDULER,
 }
 """Whatever changes one of these modules."""
 
@@ -63,7 +66,10 @@ _BY_NAME: Mapping[str, Unseen] = {
     "recurrent_group_may_drop": Unseen.CONFIGURATION,
     "interval_may_end_between_hashes": Unseen.CONFIGURATION,
     "alignment_may_overflow": Unseen.CONFIGURATION,
-    "prompt_outlives_its_truncation": Unseen.HYBRID,
+    "requests_run_over_a_pool_without_settings": Unseen.CONFIGURATION,
+    "moved_key_survives_its_failed_step": Unseen.SCHEDULER,
+    "failed_step_takes_everybody_back": Unseen.SCHEDULER,
+    "failed_step_stays_open": Unseen.SCHEDULER,
 }
 
 _SEEN_AS: Mapping[str, tuple[str, ...]] = {
@@ -76,8 +82,6 @@ _SEEN_AS: Mapping[str, tuple[str, ...]] = {
 
 def why_unseen(mutant: Mutant) -> Unseen | None:
     """Why no trace can show the mutant; None if a backend could have this fault, and a certification has to notice."""
-    if mutant.patch.module.startswith(HYBRID_LAYER):
-        return Unseen.HYBRID
     return _BY_NAME.get(mutant.name) or _BY_MODULE.get(mutant.patch.module)
 
 

@@ -20,7 +20,7 @@ class Verdict(Enum):
     """What becomes of a report."""
 
     SHOWN = "shown"
-    HYBRID = "hybrid"
+    SCHEDULER = "scheduler"
     ALLOWED = "allowed"
     OUTSIDE = "outside"
 

@@ -13,7 +13,7 @@ from kvproof.spec.clauses import clauses
 
 VERDICTS = {
     Verdict.SHOWN: "shown",
-    Verdict.HYBRID: "with the hybrid level",
+    Verdict.SCHEDULER: "a scheduler's",
     Verdict.ALLOWED: "allowed here",
     Verdict.OUTSIDE: "out of reach",
 }
@@ -62,7 +62,7 @@ def page(table: Reports) -> str:
 def _counts(table: Reports) -> list[str]:
     meanings = {
         Verdict.SHOWN: "a backend with this fault fails the vectors",
-        Verdict.HYBRID: "joint hit, split, admission and copy-on-write come later",
+        Verdict.SCHEDULER: "schedulers have clauses, tests and mutants; vectors speak to the cache below them",
         Verdict.ALLOWED: "the clauses allow it",
         Verdict.OUTSIDE: "no operation of a block pool has this fault, or shows it",
     }

@@ -7,8 +7,10 @@ from kvproof.conformance.mutation.patch import Patch
 
 _BLOCK = "kvproof.reference.block"
 _CORE = "kvproof.reference.core"
+_CACHE = "kvproof.reference.hybrid.cache"
 _HASHING = "kvproof.reference.hashing"
 _INDEX = "kvproof.reference.index"
+_JOINT = "kvproof.reference.hybrid.joint_hit"
 _LOG = "kvproof.reference.event_log"
 _LOOKUP = "kvproof.reference.lookup"
 _REFERENCES = "kvproof.reference.references"
@@ -267,4 +269,94 @@ _EVENTS = (
     ),
 )
 
-MUTANTS = (*_KEYS, *_REFERENCE_COUNTS, *_EVENTS)
+_HYBRID = (
+    Mutant(
+        name="hit_is_remembered_with_its_request",
+        clauses=("HIT-PURE-1",),
+        fault="F01",
+        harm="A request that was not scheduled begins later at a hit whose blocks are gone.",
+        patch=Patch(
+            _JOINT,
+            "        return Match(hit, alone if alone > hit else 0, pending)\n",
+            '        Chain.seen = getattr(Chain, "seen", {})  # type: ignore[attr-defined]\n'
+            "        found = Match(hit, alone if alone > hit else 0, pending)\n"
+            "        return Chain.seen.setdefault((self._pool, self._request.request_id), found)\n",
+        ),
+    ),
+    Mutant(
+        name="private_copy_is_taken_before_the_check",
+        clauses=("ADMIT-ATOMIC-1",),
+        fault="F04",
+        harm="A request that does not fit has taken a block for its copy, which nobody frees.",
+        patch=Patch(
+            _CACHE,
+            "        self._check_room(len(slots), [use.block for use in (*shared, *copied)])\n",
+            "        own = self.pool.allocate(len(copied), name)\n"
+            "        self._check_room(len(slots) - len(own), [use.block for use in (*shared, *copied)])\n"
+            "        self.pool.free(own, name)\n",
+        ),
+    ),
+    Mutant(
+        name="hit_is_counted_in_attention_blocks",
+        clauses=("ADMIT-SHARE-1",),
+        fault="F07",
+        harm="After a hit the column of the state is not where the next chunk looks for it.",
+        patch=Patch(
+            _CACHE,
+            "[NULL_BLOCK] * (match.hit // group.block_size)",
+            "[NULL_BLOCK] * (match.hit // groups[0].block_size)",
+        ),
+    ),
+    Mutant(
+        name="groups_are_asked_in_blocks_of_the_first",
+        clauses=("HIT-ATTENTION-1", "HIT-JOINT-1"),
+        fault="F07",
+        harm="A group with larger blocks has no key where it is asked for one, and nothing is ever hit.",
+        patch=Patch(
+            _JOINT,
+            "shared(self.hit(group, slot_end(slot, config.block_size))):",
+            "shared(self.hit(group, slot_end(slot, self.config.groups[0].block_size))):",
+        ),
+    ),
+    Mutant(
+        name="states_are_registered_like_rows",
+        clauses=("ADVANCE-KEEP-1",),
+        fault="F09",
+        harm="Chunks pass the end of a block, and its key names the state of where the chunk before ended.",
+        patch=Patch(
+            _CACHE,
+            "        if keeps(self.hybrid, self.grid, size, end,",
+            "        if end // size > (first := running.computed // size):\n"
+            "            self.pool.cache_full_blocks(request, running.tables[group], first, end // size, group)\n"
+            "        elif keeps(self.hybrid, self.grid, size, end,",
+        ),
+    ),
+    Mutant(
+        name="state_is_kept_as_that_of_a_point_passed_over",
+        clauses=("ADVANCE-KEEP-1",),
+        fault="F09",
+        harm="A reader goes on from a state that has seen tokens past its prefix.",
+        patch=Patch(
+            _CACHE,
+            "        if keeps(self.hybrid, self.grid, size, end, tokens,",
+            "        stops = self.grid.last_hash_state(tokens, prompt), self.grid.last_block_state(tokens)\n"
+            "        end = next((n for n in stops if running.computed < n < end), end)\n"
+            "        if keeps(self.hybrid, self.grid, size, end, tokens,",
+        ),
+    ),
+    Mutant(
+        name="state_is_kept_in_the_place_of_rows",
+        clauses=("ADVANCE-ATOMIC-1",),
+        fault="F16",
+        harm="When no block is free, a request loses its own first rows to the copy of its state.",
+        patch=Patch(
+            _CACHE,
+            "        moved, copied = self._kept_states(request, running, end)\n",
+            "        moved, copied = self._kept_states(request, running, end)\n"
+            "        if moved and not self.pool.num_free:\n"
+            "            let_go[0] = [0]\n",
+        ),
+    ),
+)
+
+MUTANTS = (*_KEYS, *_REFERENCE_COUNTS, *_EVENTS, *_HYBRID)
