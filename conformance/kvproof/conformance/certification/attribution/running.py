@@ -265,5 +265,5 @@ def _of_kept_state(case: Case, position: int, group: GroupConfig) -> Clauses:
     if stops.get(position) == "SPLIT-STOP-4":
         return ("RETAIN-JUNCTION-1", "ADVANCE-KEEP-1")
     policy = {"boundaries": "RETAIN-BOUNDARIES-1", "interval": "RETAIN-INTERVAL-1"}.get(hybrid.retention.value)
-    aligned = position % group.block_size == 0
-    return (policy, "ADVANCE-KEEP-1") if policy and aligned else ("ADVANCE-KEEP-1",)
+    at_policy = position % group.block_size == 0 or (hybrid.interval is not None and position % hybrid.interval == 0)
+    return (policy, "ADVANCE-KEEP-1") if policy and at_policy else ("ADVANCE-KEEP-1",)

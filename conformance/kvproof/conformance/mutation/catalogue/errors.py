@@ -16,7 +16,7 @@ _VALIDATE = "kvproof.reference.validate"
 _ERRORS = (
     Mutant(
         name="append_stops_halfway",
-        clauses=("ERR-ATOMIC-1",),
+        clauses=("ERR-ATOMIC-1", "ERR-TYPE-1"),
         fault="F04",
         harm="A refused append leaves the tokens before the bad one in the request, hashed with the next ones.",
         patch=Patch(
