@@ -79,6 +79,16 @@ def test_a_damaged_pool_is_reported_by_what_is_wrong_with_a_table(clause: str, t
         check(rig)
 
 
+@pytest.mark.clause("INV-TABLE-1")
+def test_a_damaged_pool_is_reported_while_its_chunk_is_in_flight() -> None:
+    rig = HybridRig(ATTENTION)
+    rig.admit(rig.request("r1", TWENTY), 8)
+    check(rig)
+    rig.cache.running["r1"].tables[0].reverse()
+    with pytest.raises(InvariantViolation, match="INV-TABLE-1"):
+        check(rig)
+
+
 @pytest.mark.clause("INV-TABLE-2")
 def test_a_damaged_pool_is_reported_where_a_request_is_settled_too_far() -> None:
     rig = HybridRig(ATTENTION)

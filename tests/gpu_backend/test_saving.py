@@ -192,9 +192,9 @@ def test_a_state_that_somebody_made_up_is_refused_or_is_a_state(saved_states: li
 @pytest.mark.parametrize(
     ("right", "wrong", "text"),
     [
-        ('"kvproof_pool": 1', '"kvproof_pool": 2', "version 2; this reads 1"),
-        ('"kvproof_pool": 1', '"kvproof_pool": "1"', "version '1'; this reads 1"),
-        ('"kvproof_pool": 1, ', "", "kvproof_pool"),
+        ('"kvproof_pool": 2', '"kvproof_pool": 3', "version 3; this reads 2"),
+        ('"kvproof_pool": 2', '"kvproof_pool": "2"', "version '2'; this reads 2"),
+        ('"kvproof_pool": 2, ', "", "kvproof_pool"),
         ('"num_blocks": 9', '"num_blocks": 1000000000000', "num_blocks is 1000000000000"),
         ('"num_blocks": 9', '"num_blocks": 1e999', "num_blocks must be an integer"),
         ('"hash_block_size": 2', '"hash_block_size": 4', "another configuration"),
