@@ -8,9 +8,9 @@ import msgspec
 import pytest
 
 from kvproof.conformance.backends.claims import check_claims
-from kvproof.conformance.backends.interface import AdapterError, Level
+from kvproof.conformance.backends.interface import RUN_REQUESTS, AdapterError, Capabilities, Identity, Level
 from kvproof.conformance.backends.reference import CAPABILITIES, ReferenceBackend
-from kvproof.conformance.backends.wire import Step
+from kvproof.conformance.backends.wire import IF_HYBRID, Step
 from kvproof.conformance.certification.examine import Examination, examine
 from kvproof.conformance.certification.lockstep import Lockstep
 from kvproof.conformance.certification.profiles import Profile
@@ -47,6 +47,16 @@ class Memory(ReferenceBackend):
 
     def __init__(self, fault: str = "") -> None:
         self.fault = fault
+
+    def identify(self) -> tuple[Identity, Capabilities]:
+        """Without requests that run: their chunks are written elsewhere."""
+        identity, claimed = super().identify()
+        return identity, msgspec.structs.replace(
+            claimed,
+            levels=tuple(level for level in claimed.levels if level is not Level.HYBRID),
+            operations=tuple(name for name in claimed.operations if name not in RUN_REQUESTS),
+            observes=tuple(part for part in claimed.observes if part != IF_HYBRID),
+        )
 
     def start(self, config: PoolConfig) -> None:
         super().start(config)
