@@ -10,7 +10,7 @@ import pytest
 from kvproof.reference import BlockPool, Request
 from kvproof.reference.hybrid import HybridCache, Match
 from kvproof.reference.lookup import Hit
-from kvproof.spec.errors import ConcurrentUse, InvalidArgument, NotAligned, OutOfRange, PoolError
+from kvproof.spec.errors import ConcurrentUse, InvalidArgument, InvalidGroup, NotAligned, OutOfRange, PoolError
 from kvproof.spec.vocabulary import (
     CommitMode,
     ExtraKey,
@@ -48,7 +48,7 @@ CANNOT_WORK: dict[str, tuple[PoolConfig, type[PoolError]]] = {
     "settings of another type": (config("yes"), InvalidArgument),
     "immediate commit": (config(FINE, commit=CommitMode.IMMEDIATE), InvalidArgument),
     "a recurrent group with a drop": (config(HybridConfig(drop=(1,))), InvalidArgument),
-    "no such group with a drop": (config(HybridConfig(drop=(2,))), OutOfRange),
+    "no such group with a drop": (config(HybridConfig(drop=(2,))), InvalidGroup),
     "a group twice": (config(HybridConfig(drop=(0, 0))), InvalidArgument),
     "descending groups": (config(HybridConfig(drop=(1, 0)), ATTENTION, ATTENTION), InvalidArgument),
     "a list of groups": (config(HybridConfig(drop=[0])), InvalidArgument),  # type: ignore[arg-type]

@@ -6,7 +6,7 @@ import math
 from collections.abc import Iterable, Sequence
 from typing import cast
 
-from kvproof.spec.errors import InvalidArgument, NotAligned, OutOfRange
+from kvproof.spec.errors import InvalidArgument, InvalidGroup, NotAligned, OutOfRange
 from kvproof.spec.vocabulary import (
     MAX_TOKEN,
     CommitMode,
@@ -176,7 +176,10 @@ def _check_hybrid(hybrid: object, config: PoolConfig) -> None:
 def _check_drop(drop: object, groups: Sequence[GroupConfig]) -> None:
     if not isinstance(drop, tuple):
         raise InvalidArgument(f"drop must be a tuple of groups, not {shown(drop)}")
-    chosen = [check_int("a group with a drop", group, 0, len(groups) - 1) for group in drop]
+    chosen = [check_index("a group with a drop", group) for group in drop]
+    for group in chosen:
+        if not 0 <= group < len(groups):
+            raise InvalidGroup(f"drop names group {shown(group)}; groups are 0 to {len(groups) - 1}")
     if chosen != sorted(set(chosen)):
         raise InvalidArgument(f"drop must name each group once, ascending, not {shown(drop)}")
     for group in chosen:
