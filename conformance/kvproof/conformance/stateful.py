@@ -6,14 +6,15 @@ from typing import ClassVar
 
 from hypothesis import note
 from hypothesis import strategies as st
-from hypothesis.stateful import RuleBasedStateMachine, rule
+from hypothesis.stateful import RuleBasedStateMachine, precondition, rule
 
 from kvproof.conformance.attempts import QUESTIONS, attempt
 from kvproof.conformance.enabled import EnabledOperations
 from kvproof.conformance.illegal import operations
-from kvproof.conformance.operations import Operation, TakeEvents, describe
+from kvproof.conformance.operations import Commit, Operation, TakeEvents, describe
 from kvproof.conformance.preconditions import violations
 from kvproof.conformance.scope import Scope
+from kvproof.spec.vocabulary import CommitMode
 
 
 class PoolMachine(RuleBasedStateMachine):
@@ -43,7 +44,15 @@ class PoolMachine(RuleBasedStateMachine):
     @rule(data=st.data())
     def attempt(self, data: st.DataObject) -> None:
         """Run an operation that is illegal, or only asks: nothing may change. Legal changes are left to `step`."""
-        operation = data.draw(self.attempts)
+        self._attempt(data.draw(self.attempts))
+
+    @precondition(lambda self: self.scope.commit is CommitMode.STEPS)
+    @rule(ahead=st.integers(-1, 3))
+    def commit_out_of_turn(self, ahead: int) -> None:
+        """Commit a step near the one whose turn it is; the numbers of steps grow, and those of `attempt` do not."""
+        self._attempt(Commit(self.world.pool.last_committed_step + ahead))
+
+    def _attempt(self, operation: Operation) -> None:
         if isinstance(operation, QUESTIONS) or violations(self.world.situation, operation):
             note(describe(operation))
             finding = attempt(self.world, operation)
