@@ -15,7 +15,7 @@ def check(rig: HybridRig) -> None:
     check_tables(rig.cache, {request.request_id: request for request in rig.requests})
 
 
-@pytest.mark.clause("INV-TABLE-1", "INV-RUN-1", "INV-RUN-2", "INV-RUN-3", "INV-RUN-4")
+@pytest.mark.clause("INV-TABLE-1", "INV-RUN-1", "INV-RUN-2", "INV-RUN-3", "INV-RUN-4", "ADVANCE-WRITE-1")
 @pytest.mark.parametrize("groups", [(ATTENTION, RECURRENT), (window(4, 6), RECURRENT), (ATTENTION,)], ids=str)
 def test_tables_hold_what_a_request_goes_on_with(hybrid: MakeHybrid, groups: tuple[GroupConfig, ...]) -> None:
     rig = hybrid(*groups)

@@ -11,7 +11,7 @@ import pytest
 
 from kvproof.conformance.backends.interface import Capabilities, Identity
 from kvproof.conformance.backends.reference import CAPABILITIES, ReferenceBackend
-from kvproof.conformance.backends.wire import PARTS, Answer, Step
+from kvproof.conformance.backends.wire import PARTS, Admitted, Answer, Step
 from kvproof.conformance.certification.lockstep import Lockstep
 from kvproof.conformance.certification.trace import Trace, TraceError, TraceStep, write
 from kvproof.conformance.large import MOST_OBSERVED
@@ -19,7 +19,9 @@ from kvproof.conformance.mutation.catalogue import MUTANTS
 from kvproof.conformance.mutation.mutant import FAULT_KINDS
 from kvproof.conformance.operations import (
     AddRequest,
+    Admit,
     Allocate,
+    BeginStep,
     CachePartialBlock,
     KeyRef,
     Lookup,
@@ -32,6 +34,7 @@ from kvproof.conformance.operations import (
 from kvproof.conformance.vectors import is_draining, read_vectors, vectors, vectors_of
 from kvproof.conformance.vectors.expectations import Rejected, drained_vector, draining_vector
 from kvproof.conformance.vectors.generate import made_of
+from kvproof.conformance.vectors.limits.hybrid_kinds import ROWS
 from kvproof.conformance.vectors.limits.kinds import POOL
 from kvproof.conformance.vectors.not_shown import NOT_SHOWN
 from kvproof.conformance.vectors.noticed import Notice
@@ -39,6 +42,7 @@ from kvproof.conformance.vectors.recorder import Recording
 from kvproof.conformance.vectors.replay import replay
 from kvproof.conformance.vectors.tape import Tape, Unsayable, sayable
 from kvproof.reference import BlockPool, Ghost, PrefixHasher, Request
+from kvproof.reference.hybrid import HybridCache
 from kvproof.spec.clauses import Level, clauses
 from kvproof.spec.errors import PoolError
 from kvproof.spec.vocabulary import HashAlgorithm, PoolConfig
@@ -317,6 +321,24 @@ def test_what_was_refused_may_be_left_out_and_so_may_questions_but_no_change() -
     assert (tape.left_out, tape.trouble) == (2, "")
     tape.note_unsaid("touch", "a key of no request", refused=False)
     with pytest.raises(Rejected, match="a key of no request"):
+        drained_vector(tape, "a", ())
+
+
+def test_what_runs_is_said_with_its_tables_and_what_changes_it_unheard_is_noticed() -> None:
+    pool = BlockPool(ROWS, Ghost())
+    cache, r1 = HybridCache(pool), Request("r1", [1, 2, 3, 4, 5, 6], pool.hasher)
+    tape = Tape(ROWS, pool.hasher, pool, asks_hashes=False, cache=cache)
+    tape.arrive(r1)
+    tape.note(BeginStep(), pool.begin_step())
+    operation = tape.sentence("admit", {"request": r1, "end": 5})
+    tape.note(operation, cache.admit(r1, 5))
+    admit = drained_vector(tape, "a", ()).steps[2]
+    assert (admit.operation, admit.expect.result) == (Admit("r1", 5), Admitted(0, 0, 0, ((1, 2),)))
+    with pytest.raises(Unsayable, match="no operation"):
+        tape.sentence("fail", {"step": 1})
+    cache.commit(1)
+    tape.note(tape.sentence("match", {"request": r1}), cache.match(r1))
+    with pytest.raises(Rejected, match="behind its back"):
         drained_vector(tape, "a", ())
 
 

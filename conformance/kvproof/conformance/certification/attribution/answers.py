@@ -190,6 +190,10 @@ def _of_wrong_refusal(case: Case, error: str) -> Clauses:
         return ("STEP-ROLLBACK-2", "CONTENT-WRITE-1")  # a claim was left that had to go
     if isinstance(operation, Truncate) and error == "NotCommitted":
         return ("BACK-TRUNCATE-1",)
+    if isinstance(operation, Admit) and error == "NotOwner":
+        return ("ADMIT-COPY-1", "ADMIT-ORDER-1")  # it writes what is another's, or lost its own
+    if isinstance(operation, Admit) and error in _OF_HOLDERS:
+        return ("ADMIT-ORDER-1",)  # what was hit or copied was let go before its turn
     if isinstance(operation, Commit | Rollback | Attach) or case.name in {"evict", "reset", "finish"}:
         return (promised,)
     return _usual(case, error) or (promised,)

@@ -84,9 +84,9 @@ def _tables(value: object) -> Tables:
 
 def _of_match(case: Case, expected: Mapping[str, object], got: Mapping[str, object]) -> Clauses:
     if expected.get("hit") != got.get("hit"):
-        return _of_hit(case)
+        return (*_of_hit(case), "HIT-ZERO-1") if expected.get("hit") == 0 else _of_hit(case)
     if expected.get("junction") != got.get("junction"):
-        return ("HIT-JUNCTION-1",)
+        return ("HIT-JUNCTION-1", "HIT-PURE-1")
     return ("HIT-PENDING-1",) if expected.get("pending") != got.get("pending") else ()
 
 
@@ -197,7 +197,7 @@ def _of_slot(case: Case, number: int, slot: int, wanted: int | None, found: int 
         hit = fields_of(case.found.expected.result).get("hit")
         within = hit if isinstance(hit, int) else 0
         if slot < within // group.block_size:
-            return ("ADMIT-SHARE-1", "HIT-SOURCE-1")
+            return ("ADMIT-SHARE-1", "HIT-SOURCE-1", "ADMIT-ORDER-1")
         if slot == within // group.block_size and within % group.block_size:
             return ("ADMIT-COPY-1", "ADMIT-ORDER-1")
         return ("ADMIT-ORDER-1", "ADVANCE-STATE-1" if recurrent else "ADVANCE-ATTENTION-1", "ADMIT-FRESH-1")
@@ -230,7 +230,7 @@ def _of_what_is_left(case: Case) -> Clauses:
         if part in case.differences:
             return ("ADVANCE-REGISTER-1",)
     if {"ref_cnt", "holders"} & case.differences.keys():
-        return ("ADMIT-COPY-1", "ADMIT-SHARE-1") if admits else ("ADVANCE-LETGO-1", "ADVANCE-MOVE-1")
+        return ("ADMIT-COPY-1", "ADMIT-SHARE-1", "HIT-SOURCE-1") if admits else ("ADVANCE-LETGO-1", "ADVANCE-MOVE-1")
     if "writers" in case.differences:
         return ("ADMIT-COPY-1",) if admits else ("ADVANCE-MOVE-1",)
     return ("ADMIT-ORDER-1",) if admits else ("ADVANCE-LETGO-1",)
@@ -247,7 +247,7 @@ def _of_keys(case: Case) -> Clauses:
     if place in before or any((each, digest) == place[1:] for _, each, digest in before):
         return ("ADVANCE-MOVE-1",) if group.kind is GroupKind.RECURRENT else ("ADMIT-ORDER-1", "ADVANCE-FULL-1")
     if group.kind is not GroupKind.RECURRENT:
-        return ("ADVANCE-FULL-1",) if entry.position % group.block_size == 0 else ("ADVANCE-TAIL-1",)
+        return ("ADVANCE-FULL-1",) if entry.position % group.block_size == 0 else ("ADVANCE-TAIL-1", "BACK-PROMPT-1")
     return _of_kept_state(case, entry.position, group)
 
 

@@ -90,7 +90,7 @@ _ADMIT = (
     ),
     Mutant(
         name="source_of_a_copy_stays_held",
-        clauses=("ADMIT-ORDER-1",),
+        clauses=("ADMIT-ORDER-1", "ADMIT-COPY-1"),
         fault="F04",
         harm="Every partial hit holds a block for ever.",
         patch=Patch(
@@ -397,7 +397,7 @@ _ADVANCE = (
     ),
     Mutant(
         name="state_is_registered_as_that_of_its_block_end",
-        clauses=("ADVANCE-KEEP-1",),
+        clauses=("ADVANCE-KEEP-1", "RETAIN-LAST-1"),
         fault="F09",
         harm="A chunk ends inside a block, and the key names the state at the block's end.",
         patch=Patch(
@@ -480,7 +480,7 @@ _RETAIN = (
     ),
     Mutant(
         name="interval_need_not_end_with_a_block",
-        clauses=("RETAIN-INTERVAL-1",),
+        clauses=("RETAIN-INTERVAL-1", "ADVANCE-KEEP-1"),
         fault="F07",
         harm="States are kept inside blocks, one for every interval.",
         patch=Patch(

@@ -178,7 +178,7 @@ _USABLE = (
     ),
     Mutant(
         name="zero_has_to_be_usable_too",
-        clauses=("HIT-ZERO-1",),
+        clauses=("HIT-ZERO-1", "HIT-JOINT-1"),
         fault="F11",
         harm="A request that hits nothing is never begun: there is no state at 0.",
         patch=Patch(
@@ -258,7 +258,7 @@ _USABLE = (
 _HIT = (
     Mutant(
         name="hit_may_be_the_whole_prompt",
-        clauses=("HIT-JOINT-1",),
+        clauses=("HIT-JOINT-1", "ADMIT-RANGE-1"),
         fault="F11",
         harm="A fully cached prompt has nothing left to compute, and nothing to sample from.",
         patch=Patch(

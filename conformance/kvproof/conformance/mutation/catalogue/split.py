@@ -106,7 +106,7 @@ _GRID = (
 _STOPS = (
     Mutant(
         name="decoding_waits_for_a_block",
-        clauses=("SPLIT-DECODE-1",),
+        clauses=("SPLIT-DECODE-1", "SPLIT-ALIGN-1"),
         fault="F11",
         harm="A request that decodes a token a step stops at the first block that does not fit.",
         patch=Patch(
@@ -255,7 +255,7 @@ _STOPS = (
     ),
     Mutant(
         name="last_stop_counts",
-        clauses=("SPLIT-EARLIEST-1",),
+        clauses=("SPLIT-EARLIEST-1", "SPLIT-STOP-4"),
         fault="F10",
         harm="A chunk passes the junction because the prompt's end comes later.",
         patch=Patch(
