@@ -85,6 +85,19 @@ class HybridRig(Rig):
                 self.admit(request, end)
             self.settle_all()
 
+    def prefill(self, request: Request, cap: int = 100) -> list[int]:
+        """Run the request to its end as the split has it, never more than cap tokens at once; where its chunks end."""
+        ends: list[int] = []
+        while not ends or ends[-1] < request.num_tokens:
+            if self.runs(request):
+                start, junction = ends[-1], self.cache.running[request.request_id].junction
+            else:
+                match = self.cache.match(request)
+                start, junction = match.hit, match.junction
+            ends.append(self.cache.split(request, start, min(cap, request.num_tokens - start), cap, junction))
+            self.run(request, ends[-1])
+        return ends
+
     def serve(self, name: str, tokens: Sequence[int], *ends: int) -> Request:
         """A request that ran through these chunks and is gone."""
         request = self.request(name, tokens)

@@ -353,6 +353,19 @@ def test_a_private_copy_is_registered_when_it_is_full_and_not_before(hybrid: Mak
     assert rig.positions(own) == [8]
 
 
+@pytest.mark.clause("ADVANCE-FULL-1", "INDEX-SIBLING-1")
+def test_rows_that_are_computed_again_are_registered_again(hybrid: MakeHybrid) -> None:
+    """All 8 tokens are cached, the last block is computed once more, and survives the other one."""
+    rig = hybrid(ATTENTION)
+    first, again = rig.serve("first", TWENTY[:8]), rig.request("again", TWENTY[:8])
+    assert rig.admit(again, 8).hit == 4
+    rig.settle_all()
+    other, own = rig.found(first, 8), rig.table(again)[1]
+    assert (other, rig.positions(own)) == (2, [8])
+    rig.pool.evict([2])
+    assert rig.found(first, 8) == own
+
+
 @pytest.mark.clause("ADVANCE-TAIL-1")
 @pytest.mark.parametrize(
     ("chosen", "prompt", "chunks", "keys"),

@@ -378,6 +378,16 @@ def test_the_junction_keeps_the_alignment_of_all_groups(hybrid: MakeHybrid, last
     assert match.uncached == junction
 
 
+@pytest.mark.clause("HIT-JUNCTION-1", "HIT-ATTENTION-1")
+@pytest.mark.parametrize("state_at", [(), (1, 12), (1, 18)], ids=["no state", "a state there", "a state beyond"])
+def test_the_junction_is_where_blocks_of_the_shared_text_end(hybrid: MakeHybrid, state_at: Place | tuple[()]) -> None:
+    """16 tokens are shared, in blocks of 6; the third block serves another text, and so does a state behind it."""
+    rig = hybrid(full(6), state(6))
+    rig.publish(rig.request("there", TWENTY), (0, 6), (0, 12), (0, 18), *([state_at] if state_at else []))
+    match = rig.cache.match(rig.request("r1", (*TWENTY[:16], 50, 51, 52, 53)))
+    assert match == (Match(12, 0, 12) if state_at == (1, 12) else Match(0, 12, 0))
+
+
 @pytest.mark.clause("HIT-JUNCTION-1")
 def test_how_much_the_attention_groups_have_past_the_hit(hybrid: MakeHybrid) -> None:
     rig = hybrid()

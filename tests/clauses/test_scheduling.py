@@ -180,6 +180,21 @@ def test_without_starving_a_prefill_gets_whatever_is_left(hybrid: MakeHybrid) ->
     assert [decode(scheduler, requests).chunks.get("long") for _ in range(3)] == [(0, 6), (6, 12), (12, 13)]
 
 
+@pytest.mark.clause("SCHED-BUDGET-1", "SPLIT-RANGE-1")
+def test_a_request_that_was_cut_before_its_junction_goes_on(hybrid: MakeHybrid) -> None:
+    """Its junction is 12, and 10 of its tokens are left; they end where the scheduler asks the split to stop."""
+    rig = hybrid()
+    rig.prefill(rig.request("first", [*TWENTY[:12], *own(1, 8)]))
+    scheduler = rig.scheduler(Limits(4))
+    r2 = add(rig, scheduler, "r2", [*TWENTY[:12], *own(2, 8)])
+    assert step(scheduler).chunks == {"r2": (0, 4)}
+    rig.cache.truncate(r2, 10)
+    assert rig.cache.running["r2"].junction == 12
+    with rig.refused(OutOfRange):
+        rig.cache.split(r2, 4, 4, 4, 12)
+    assert [step(scheduler).chunks["r2"] for _ in range(2)] == [(4, 8), (8, 10)]
+
+
 # What is refused
 
 
