@@ -5,7 +5,7 @@ import pytest
 from kvproof.reference import Request
 from kvproof.spec.errors import AlreadyAdmitted, InvalidArgument, NoOpenStep, OutOfBlocks, OutOfRange
 from kvproof.spec.vocabulary import HybridConfig
-from tests.clauses.hybrid_rig import COARSE, HybridRig, MakeHybrid, Place, full, state, window
+from tests.clauses.hybrid_rig import COARSE, HybridRig, MakeHybrid, Place, full, named, state, window
 from tests.clauses.rig import ATTENTION, RECURRENT, WIDE, at
 
 TWENTY = tuple(range(1, 21))
@@ -233,7 +233,7 @@ def test_a_slot_with_the_hit_inside_becomes_a_private_copy(hybrid: MakeHybrid) -
 
 
 @pytest.mark.clause("ADMIT-COPY-1")
-@pytest.mark.parametrize(("tokens", "copied"), [(8, []), (9, [(1, 3)])])
+@pytest.mark.parametrize(("tokens", "copied"), [(8, []), (9, [(1, 3)])], ids=named)
 def test_a_hit_at_the_end_of_a_block_is_shared_and_one_inside_is_copied(
     hybrid: MakeHybrid, tokens: int, copied: list[tuple[int, int]]
 ) -> None:
@@ -292,8 +292,7 @@ def test_what_is_not_computed_yet_is_not_copied(hybrid: MakeHybrid) -> None:
 
 @pytest.mark.clause("ADMIT-FRESH-1")
 @pytest.mark.parametrize(
-    ("end", "rows", "states"),
-    [(1, [1], [2]), (4, [1], [2]), (5, [1, 2], [0, 3]), (9, [1, 2, 3], [0, 0, 4])],
+    ("end", "rows", "states"), [(1, [1], [2]), (4, [1], [2]), (5, [1, 2], [0, 3]), (9, [1, 2, 3], [0, 0, 4])], ids=named
 )
 def test_a_first_chunk_gets_a_block_for_each_slot_of_rows_and_one_for_its_state(
     hybrid: MakeHybrid, end: int, rows: list[int], states: list[int]
@@ -374,7 +373,9 @@ def test_a_prefix_below_one_block_pays_where_states_are_kept_inside_blocks(
 
 
 @pytest.mark.clause("ADMIT-JUNCTION-1", "RETAIN-JUNCTION-1", "SPLIT-STOP-4", "SPLIT-ALIGN-1")
-@pytest.mark.parametrize(("cap", "second"), [(100, [8, 16, 18, 20]), (9, [8, 16, 18, 20]), (5, [4, 8, 12, 16, 18, 20])])
+@pytest.mark.parametrize(
+    ("cap", "second"), [(100, [8, 16, 18, 20]), (9, [8, 16, 18, 20]), (5, [4, 8, 12, 16, 18, 20])], ids=named
+)
 def test_a_budget_that_ends_before_the_junction_does_not_lose_its_state(
     hybrid: MakeHybrid, cap: int, second: list[int]
 ) -> None:
