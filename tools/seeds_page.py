@@ -9,6 +9,7 @@ import tomllib
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from kvproof.conformance.evidence import Evidence, gather
 from kvproof.spec.clauses import clauses
@@ -17,7 +18,7 @@ ROOT = Path(__file__).parents[1]
 KINDS = {"symbol": "Symbols", "risk": "Risks", "review": "Review remarks", "test": "Tests", "scenario": "Scenarios"}
 TABLE_HEAD = ("| named there | clauses | tests | here |", "|---|---|---|---|")
 TESTS_SHOWN = 3
-"""A row shows this many of the tests that carry its clauses; `kvproof spec` prints them all."""
+"""A row that names no tests shows so many of those that carry its clauses; `kvproof spec` prints them all."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,29 +29,30 @@ class Item:
     kind: str
     name: str
     answer: str
-    clauses: tuple[str, ...] = ()
+    clauses: tuple[str, ...]
     tests: tuple[str, ...] = ()
-    later: str = ""
 
 
 def load(path: Path) -> tuple[dict[str, str], list[Item]]:
     """The titles of the sources, and the rows in order."""
     data = tomllib.loads(path.read_text(encoding="utf-8"))
     titles = {name: source["title"] for name, source in data["sources"].items()}
-    return titles, [Item(**{**row, "clauses": tuple(row.get("clauses", ()))}) for row in data["item"]]
+    return titles, [_item(row) for row in data["item"]]
+
+
+def _item(row: dict[str, Any]) -> Item:
+    return Item(**{**row, "clauses": tuple(row["clauses"]), "tests": tuple(row.get("tests", ()))})
 
 
 def complaints(titles: Mapping[str, str], items: list[Item], evidence: Mapping[str, Evidence]) -> Iterator[str]:
-    """What the lint finds: unknown names, and rows that are answered by nothing."""
-    known_tests = {test for found in evidence.values() for test in found.tests}
+    """What the lint finds: unknown names, tests of other clauses, and rows that are answered by nothing."""
     for item in items:
         if item.source not in titles or item.kind not in KINDS:
             yield f"{item.name}: unknown source or kind"
         yield from (f"{item.name}: no clause {name}" for name in item.clauses if name not in clauses())
-        yield from (f"{item.name}: no test {name}" for name in item.tests if name not in known_tests)
-        if bool(item.clauses) == bool(item.later):
-            yield f"{item.name}: must name its clauses, or the layer that will answer it"
-        if item.clauses and not tests_of(item, evidence):
+        carrying = {test for name in item.clauses if name in evidence for test in evidence[name].tests}
+        yield from (f"{item.name}: no test {name} carries its clauses" for name in item.tests if name not in carrying)
+        if not carrying:
             yield f"{item.name}: no test carries its clauses"
 
 
@@ -67,9 +69,9 @@ def page(titles: Mapping[str, str], items: list[Item], evidence: Mapping[str, Ev
     lines = [
         "# From the seeds",
         "",
-        "kvproof grew out of two public reports on vLLM pull requests. Every symbol, risk, review remark and test",
-        "scenario that they name stands here with the clause that answers it, tests that carry the clause, and what we",
-        "do differently and why. Generated from `docs/seeds.toml`.",
+        "kvproof grew out of two public reports on vLLM pull requests. Every symbol, risk, review remark and test that",
+        "they name stands here with the clauses that answer it, tests that carry them, and what we do differently and",
+        "why; so do the scenarios of vLLM's own tests of what they describe. Generated from `docs/seeds.toml`.",
     ]
     for source, title in titles.items():
         lines += ["", f"## {title}"]
@@ -81,12 +83,11 @@ def page(titles: Mapping[str, str], items: list[Item], evidence: Mapping[str, Ev
 
 
 def _row(item: Item, evidence: Mapping[str, Evidence]) -> str:
-    if item.later:
-        return f"| {item.name} | with the {item.later} | | {item.answer} |"
     links = ", ".join(_link(name) for name in item.clauses)
     tests = [test.removeprefix("tests/").replace("::", ": ") for test in tests_of(item, evidence)]
-    shown = "<br>".join(f"`{test}`" for test in tests[:TESTS_SHOWN])
-    more = f"<br>and {len(tests) - TESTS_SHOWN} more" if len(tests) > TESTS_SHOWN else ""
+    most = len(tests) if item.tests else TESTS_SHOWN
+    shown = "<br>".join(f"`{test}`" for test in tests[:most])
+    more = f"<br>and {len(tests) - most} more" if len(tests) > most else ""
     return f"| {item.name} | {links} | {shown}{more} | {item.answer} |"
 
 

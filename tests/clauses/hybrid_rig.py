@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from enum import Enum
 
 from kvproof.reference import Request
 from kvproof.reference.hybrid import HybridCache, Match
 from kvproof.reference.hybrid.policies import Limits, Policies
 from kvproof.reference.hybrid.scheduler import Scheduler
-from kvproof.spec.vocabulary import CommitMode, GroupConfig, GroupKind, Holder, HybridConfig
+from kvproof.spec.vocabulary import CommitMode, GroupConfig, GroupKind, Holder, HybridConfig, Retention
 from tests.clauses.rig import ATTENTION, RECURRENT, Rig
 from tests.hybrid_tables import wrong_slots
 
@@ -29,6 +30,33 @@ def window(block_size: int, rows: int) -> GroupConfig:
 
 def state(block_size: int) -> GroupConfig:
     return GroupConfig(GroupKind.RECURRENT, block_size)
+
+
+def named(value: object) -> str | None:
+    """What a parameter is called in the name of its test, and so in that of a vector; None for pytest's own way."""
+    if isinstance(value, HybridConfig):
+        return ", ".join(_settings(value))
+    if isinstance(value, GroupConfig):
+        if value.window is not None:
+            return f"window {value.block_size} of {value.window} rows"
+        return f"{value.kind.value.partition('_')[0]} {value.block_size}"
+    if isinstance(value, Enum):
+        return str(value.value)
+    if isinstance(value, list | tuple):
+        groups = bool(value) and isinstance(value[0], GroupConfig)
+        return (" + " if groups else " ").join(named(each) or str(each) for each in value) or "none"
+    return None
+
+
+def _settings(hybrid: HybridConfig) -> Iterator[str]:
+    yield "fine" if hybrid.fine_grained else "coarse"
+    yield from (f"drop {group}" for group in hybrid.drop)
+    if hybrid.lookahead:
+        yield f"lookahead {hybrid.lookahead}"
+    if hybrid.retention is not Retention.JUNCTION:
+        yield hybrid.retention.value + (f" {hybrid.interval}" if hybrid.interval else "")
+    if hybrid.checkpoints:
+        yield "checkpoints"
 
 
 class HybridRig(Rig):
@@ -84,6 +112,19 @@ class HybridRig(Rig):
             else:
                 self.admit(request, end)
             self.settle_all()
+
+    def prefill(self, request: Request, cap: int = 100) -> list[int]:
+        """Run the request to its end as the split has it, never more than cap tokens at once; where its chunks end."""
+        ends: list[int] = []
+        while not ends or ends[-1] < request.num_tokens:
+            if self.runs(request):
+                start, junction = ends[-1], self.cache.running[request.request_id].junction
+            else:
+                match = self.cache.match(request)
+                start, junction = match.hit, match.junction
+            ends.append(self.cache.split(request, start, min(cap, request.num_tokens - start), cap, junction))
+            self.run(request, ends[-1])
+        return ends
 
     def serve(self, name: str, tokens: Sequence[int], *ends: int) -> Request:
         """A request that ran through these chunks and is gone."""

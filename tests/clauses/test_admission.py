@@ -2,9 +2,10 @@ from __future__ import annotations
 
 import pytest
 
+from kvproof.reference import Request
 from kvproof.spec.errors import AlreadyAdmitted, InvalidArgument, NoOpenStep, OutOfBlocks, OutOfRange
 from kvproof.spec.vocabulary import HybridConfig
-from tests.clauses.hybrid_rig import COARSE, MakeHybrid, Place, full, state, window
+from tests.clauses.hybrid_rig import COARSE, HybridRig, MakeHybrid, Place, full, named, state, window
 from tests.clauses.rig import ATTENTION, RECURRENT, WIDE, at
 
 TWENTY = tuple(range(1, 21))
@@ -232,7 +233,7 @@ def test_a_slot_with_the_hit_inside_becomes_a_private_copy(hybrid: MakeHybrid) -
 
 
 @pytest.mark.clause("ADMIT-COPY-1")
-@pytest.mark.parametrize(("tokens", "copied"), [(8, []), (9, [(1, 3)])])
+@pytest.mark.parametrize(("tokens", "copied"), [(8, []), (9, [(1, 3)])], ids=named)
 def test_a_hit_at_the_end_of_a_block_is_shared_and_one_inside_is_copied(
     hybrid: MakeHybrid, tokens: int, copied: list[tuple[int, int]]
 ) -> None:
@@ -291,8 +292,7 @@ def test_what_is_not_computed_yet_is_not_copied(hybrid: MakeHybrid) -> None:
 
 @pytest.mark.clause("ADMIT-FRESH-1")
 @pytest.mark.parametrize(
-    ("end", "rows", "states"),
-    [(1, [1], [2]), (4, [1], [2]), (5, [1, 2], [0, 3]), (9, [1, 2, 3], [0, 0, 4])],
+    ("end", "rows", "states"), [(1, [1], [2]), (4, [1], [2]), (5, [1, 2], [0, 3]), (9, [1, 2, 3], [0, 0, 4])], ids=named
 )
 def test_a_first_chunk_gets_a_block_for_each_slot_of_rows_and_one_for_its_state(
     hybrid: MakeHybrid, end: int, rows: list[int], states: list[int]
@@ -343,3 +343,57 @@ def test_three_requests_share_a_prefix_and_the_third_one_has_its_state(hybrid: M
     rig.settle_all()
     rig.run(second, 16, 18)
     assert rig.admit(rig.request("third", (*TWENTY[:8], *range(60, 70))), 16).hit == 8
+
+
+def with_beginning(rig: HybridRig, name: str, shared: int, own: int) -> Request:
+    """A request of 20 tokens that shares so many with its kind."""
+    return rig.request(name, (*range(1, shared + 1), *range(100 * own, 100 * own + 20 - shared)))
+
+
+@pytest.mark.clause("ADMIT-JUNCTION-1", "RETAIN-JUNCTION-1", "SPLIT-STOP-4")
+@pytest.mark.parametrize(
+    ("chosen", "second", "states", "third"),
+    [
+        (HybridConfig(), [16, 18, 20], [16, 18], 0),
+        (HybridConfig(checkpoints=True), [6, 8, 16, 18, 20], [6, 16, 18], 6),
+        (HybridConfig(checkpoints=True, drop=(0,)), [4, 8, 18, 20], [4, 8, 18], 4),
+    ],
+    ids=["at block ends", "inside blocks", "inside blocks, with a drop"],
+)
+def test_a_prefix_below_one_block_pays_where_states_are_kept_inside_blocks(
+    hybrid: MakeHybrid, chosen: HybridConfig, second: list[int], states: list[int], third: int
+) -> None:
+    """Three requests share 6 tokens, and a state has blocks of 8."""
+    rig = hybrid(full(2), state(8), hybrid=chosen)
+    rig.prefill(with_beginning(rig, "first", 6, 1))
+    r2 = with_beginning(rig, "second", 6, 2)
+    assert rig.cache.match(r2).hit == 0
+    assert (rig.prefill(r2), rig.served_at(r2, 1)) == (second, states)
+    assert rig.cache.match(with_beginning(rig, "third", 6, 3)).hit == third
+
+
+@pytest.mark.clause("ADMIT-JUNCTION-1", "RETAIN-JUNCTION-1", "SPLIT-STOP-4", "SPLIT-ALIGN-1")
+@pytest.mark.parametrize(
+    ("cap", "second"), [(100, [8, 16, 18, 20]), (9, [8, 16, 18, 20]), (5, [4, 8, 12, 16, 18, 20])], ids=named
+)
+def test_a_budget_that_ends_before_the_junction_does_not_lose_its_state(
+    hybrid: MakeHybrid, cap: int, second: list[int]
+) -> None:
+    """Three requests share 10 tokens; with the smallest budget two chunks end at blocks before the junction."""
+    rig = hybrid()
+    rig.prefill(with_beginning(rig, "first", 10, 1))
+    r2 = with_beginning(rig, "second", 10, 2)
+    assert rig.cache.match(r2).junction == 8
+    assert (rig.prefill(r2, cap), rig.served_at(r2, 1)) == (second, [8, 16, 18])
+    assert rig.cache.match(with_beginning(rig, "third", 10, 3)).hit == 8
+
+
+@pytest.mark.clause("RETAIN-LAST-1", "SPLIT-ALIGN-1", "SPLIT-STOP-1")
+def test_a_model_whose_blocks_are_larger_than_every_budget_hits_all_the_same(hybrid: MakeHybrid) -> None:
+    """Chunks of 3 tokens come to the end of a block of 8 only because they stop there."""
+    rig = hybrid(full(2), state(8))
+    r1, again = rig.request("r1", TWENTY), rig.request("again", TWENTY)
+    assert rig.prefill(r1, 3) == [3, 6, 8, 11, 14, 16, 18, 20]
+    assert rig.served_at(r1, 1) == [16, 18]
+    assert rig.cache.match(again).hit == 18
+    assert rig.prefill(again, 3) == [20]

@@ -11,7 +11,7 @@ from kvproof.spec.errors import (
     OutOfRange,
 )
 from kvproof.spec.vocabulary import GroupConfig
-from tests.clauses.hybrid_rig import COARSE, HybridRig, MakeHybrid, full, window
+from tests.clauses.hybrid_rig import COARSE, HybridRig, MakeHybrid, full, named, window
 from tests.clauses.rig import ATTENTION, RECURRENT, WIDE
 
 TWENTY = tuple(range(1, 21))
@@ -191,7 +191,9 @@ def test_a_failure_takes_those_who_share_it_along(hybrid: MakeHybrid) -> None:
 
 
 @pytest.mark.clause("BACK-SLOTS-1")
-@pytest.mark.parametrize(("n", "freed"), [(8, [8, 7, 4, 3]), (9, [8, 4]), (7, [8, 7, 4, 3]), (4, [8, 7, 6, 4, 3, 2])])
+@pytest.mark.parametrize(
+    ("n", "freed"), [(8, [8, 7, 4, 3]), (9, [8, 4]), (7, [8, 7, 4, 3]), (4, [8, 7, 6, 4, 3, 2])], ids=named
+)
 def test_going_back_frees_what_begins_past_it_group_by_group_the_last_slot_first(
     hybrid: MakeHybrid, n: int, freed: list[int]
 ) -> None:
@@ -238,7 +240,9 @@ def test_a_cut_prompt_has_its_tail_where_it_ends_now(hybrid: MakeHybrid) -> None
 
 
 @pytest.mark.clause("BACK-TRUNCATE-1")
-@pytest.mark.parametrize(("n", "table"), [(12, [1, 2, 3]), (10, [1, 2, 3]), (9, [1, 2, 3]), (8, [1, 2]), (4, [1])])
+@pytest.mark.parametrize(
+    ("n", "table"), [(12, [1, 2, 3]), (10, [1, 2, 3]), (9, [1, 2, 3]), (8, [1, 2]), (4, [1])], ids=named
+)
 def test_rows_of_a_truncated_request_stay_up_to_the_cut(hybrid: MakeHybrid, n: int, table: list[int]) -> None:
     """It computed 11 of its 12 tokens, and no key stands past 8."""
     rig = hybrid(ATTENTION, hybrid=COARSE)
@@ -269,7 +273,7 @@ def test_rows_of_a_truncated_request_stay_up_to_the_cut(hybrid: MakeHybrid, n: i
         ((window(4, 9), window(4, 5)), 7, False),
         ((window(4, 13),), 4, True),
     ],
-    ids=str,
+    ids=named,
 )
 def test_a_request_that_lacks_what_it_needs_at_the_cut_is_released(
     hybrid: MakeHybrid, groups: tuple[GroupConfig, ...], n: int, stays: bool
@@ -348,6 +352,7 @@ def cut(rig: HybridRig, name: str, n: int) -> list[tuple[int, int]]:
         (9, 3, [(1, 4)]),
         (6, 5, []),
     ],
+    ids=named,
 )
 def test_a_block_with_a_key_past_the_cut_is_left_to_its_key(
     hybrid: MakeHybrid, prompt: int, n: int, copied: list[tuple[int, int]]
@@ -382,7 +387,7 @@ def test_a_block_that_another_request_wrote_is_not_written_on(hybrid: MakeHybrid
 
 
 @pytest.mark.clause("BACK-CUT-1")
-@pytest.mark.parametrize(("n", "copied"), [(5, [2]), (6, []), (7, [])])
+@pytest.mark.parametrize(("n", "copied"), [(5, [2]), (6, []), (7, [])], ids=named)
 def test_a_block_that_somebody_reads_past_the_cut_is_left_to_the_reader(
     hybrid: MakeHybrid, n: int, copied: list[int]
 ) -> None:
@@ -412,7 +417,7 @@ def test_each_group_whose_slot_is_cut_gets_a_copy_of_its_own(hybrid: MakeHybrid)
 @pytest.mark.parametrize(
     ("groups", "settled"),
     [((ATTENTION,), 4), ((ATTENTION, full(2)), 4), ((WIDE, ATTENTION), 0), ((ATTENTION, WIDE), 0), ((full(6),), 6)],
-    ids=str,
+    ids=named,
 )
 def test_until_its_copy_is_done_a_cut_request_can_only_go_back_to_where_the_slot_begins(
     hybrid: MakeHybrid, groups: tuple[GroupConfig, ...], settled: int

@@ -4,7 +4,7 @@ import pytest
 
 from kvproof.spec.errors import InvalidArgument, NotAdmitted, OutOfBlocks, OutOfOrder, OutOfRange
 from kvproof.spec.vocabulary import GroupConfig, HybridConfig, Retention
-from tests.clauses.hybrid_rig import COARSE, HybridRig, MakeHybrid, full, state, window
+from tests.clauses.hybrid_rig import COARSE, HybridRig, MakeHybrid, full, named, state, window
 from tests.clauses.rig import ATTENTION, RECURRENT, at
 
 TWENTY = tuple(range(1, 21))
@@ -67,7 +67,9 @@ def test_a_request_gets_one_chunk_in_a_step(hybrid: MakeHybrid) -> None:
 
 @pytest.mark.clause("ADVANCE-LETGO-1")
 @pytest.mark.parametrize(
-    ("rows", "kept"), [(1, [0, 0, 0, 7]), (5, [0, 0, 5, 7]), (6, [0, 3, 5, 7]), (9, [0, 3, 5, 7]), (10, [1, 3, 5, 7])]
+    ("rows", "kept"),
+    [(1, [0, 0, 0, 7]), (5, [0, 0, 5, 7]), (6, [0, 3, 5, 7]), (9, [0, 3, 5, 7]), (10, [1, 3, 5, 7])],
+    ids=named,
 )
 def test_rows_before_the_window_go_and_states_before_the_last_one(
     hybrid: MakeHybrid, rows: int, kept: list[int]
@@ -353,6 +355,19 @@ def test_a_private_copy_is_registered_when_it_is_full_and_not_before(hybrid: Mak
     assert rig.positions(own) == [8]
 
 
+@pytest.mark.clause("ADVANCE-FULL-1", "INDEX-SIBLING-1")
+def test_rows_that_are_computed_again_are_registered_again(hybrid: MakeHybrid) -> None:
+    """All 8 tokens are cached, the last block is computed once more, and survives the other one."""
+    rig = hybrid(ATTENTION)
+    first, again = rig.serve("first", TWENTY[:8]), rig.request("again", TWENTY[:8])
+    assert rig.admit(again, 8).hit == 4
+    rig.settle_all()
+    other, own = rig.found(first, 8), rig.table(again)[1]
+    assert (other, rig.positions(own)) == (2, [8])
+    rig.pool.evict([2])
+    assert rig.found(first, 8) == own
+
+
 @pytest.mark.clause("ADVANCE-TAIL-1")
 @pytest.mark.parametrize(
     ("chosen", "prompt", "chunks", "keys"),
@@ -375,7 +390,7 @@ def test_a_private_copy_is_registered_when_it_is_full_and_not_before(hybrid: Mak
         (DROP, 8, [8], [4, 8]),
         (COARSE, 7, [7], [4]),
     ],
-    ids=str,
+    ids=named,
 )
 def test_the_tail_of_a_prompt_is_registered_when_it_is_computed(
     hybrid: MakeHybrid, chosen: HybridConfig, prompt: int, chunks: list[int], keys: list[int]
@@ -492,6 +507,7 @@ def test_every_policy_keeps_the_last_states_of_a_prompt(hybrid: MakeHybrid, chos
         (15, 1, (12, 14, 16), [12, 14]),
         (15, 3, (12, 14, 16, 18), [16]),
     ],
+    ids=named,
 )
 def test_the_last_states_are_those_of_all_tokens_and_of_the_prompt(
     hybrid: MakeHybrid, prompt: int, more: int, ends: tuple[int, ...], states: list[int]
@@ -512,7 +528,7 @@ def test_the_last_states_are_those_of_all_tokens_and_of_the_prompt(
         (keeping(Retention.BOUNDARIES, checkpoints=True), 6, [4, 6, 8, 12, 14]),
         (keeping(Retention.LAST, checkpoints=True), 6, [12, 14]),
     ],
-    ids=str,
+    ids=named,
 )
 def test_the_state_at_the_junction_is_kept_by_every_policy_but_the_last(
     hybrid: MakeHybrid, chosen: HybridConfig, junction: int, states: list[int]
@@ -537,7 +553,7 @@ def test_each_group_has_boundaries_of_its_own(hybrid: MakeHybrid) -> None:
 
 @pytest.mark.clause("RETAIN-INTERVAL-1")
 @pytest.mark.parametrize(
-    ("interval", "states"), [(2, [4, 8, 12]), (4, [4, 8, 12]), (6, [12]), (8, [8]), (12, [12]), (18, [])]
+    ("interval", "states"), [(2, [4, 8, 12]), (4, [4, 8, 12]), (6, [12]), (8, [8]), (12, [12]), (18, [])], ids=named
 )
 def test_of_intervals_those_are_kept_that_end_with_a_block(
     hybrid: MakeHybrid, interval: int, states: list[int]
@@ -546,7 +562,7 @@ def test_of_intervals_those_are_kept_that_end_with_a_block(
 
 
 @pytest.mark.clause("ADVANCE-KEEP-1")
-@pytest.mark.parametrize(("fine_grained", "states"), [(True, [12, 14]), (False, [12])])
+@pytest.mark.parametrize(("fine_grained", "states"), [(True, [12, 14]), (False, [12])], ids=named)
 def test_states_inside_a_block_are_kept_with_fine_grained_hits_only(
     hybrid: MakeHybrid, fine_grained: bool, states: list[int]
 ) -> None:
@@ -554,7 +570,7 @@ def test_states_inside_a_block_are_kept_with_fine_grained_hits_only(
 
 
 @pytest.mark.clause("ADVANCE-KEEP-1")
-@pytest.mark.parametrize(("prompt", "states"), [(13, [12]), (12, [])])
+@pytest.mark.parametrize(("prompt", "states"), [(13, [12]), (12, [])], ids=named)
 def test_a_coarse_state_is_kept_where_its_own_block_ends(hybrid: MakeHybrid, prompt: int, states: list[int]) -> None:
     """The last state of a prompt of 12 would be kept at 0, and of one of 13 at 12, which both blocks divide."""
     rig = hybrid(state(6), RECURRENT, hybrid=COARSE)

@@ -22,7 +22,7 @@ from kvproof.spec.vocabulary import (
     PoolConfig,
     Retention,
 )
-from tests.clauses.hybrid_rig import COARSE, FINE, HybridRig, MakeHybrid, Place, full, state, window
+from tests.clauses.hybrid_rig import COARSE, FINE, HybridRig, MakeHybrid, Place, full, named, state, window
 from tests.clauses.rig import ATTENTION, RECURRENT, WIDE, MakeRig
 
 TWENTY = tuple(range(1, 21))
@@ -131,6 +131,7 @@ def test_fine_grained_hits_are_at_multiples_of_the_hash_unit(hybrid: MakeHybrid,
         ([4, 10], 13, 4),
         ([2], 9, 2),
     ],
+    ids=named,
 )
 def test_full_attention_needs_every_full_slot_and_a_key_in_the_last(
     hybrid: MakeHybrid, places: list[int], tokens: int, joint: int
@@ -172,7 +173,9 @@ def test_full_slots_may_be_reserved_and_what_is_copied_may_not(hybrid: MakeHybri
 
 @pytest.mark.clause("HIT-WINDOW-1")
 @pytest.mark.parametrize(
-    ("rows", "slots"), [(1, []), (2, [12]), (5, [12]), (6, [8, 12]), (9, [8, 12]), (10, [4, 8, 12]), (99, [4, 8, 12])]
+    ("rows", "slots"),
+    [(1, []), (2, [12]), (5, [12]), (6, [8, 12]), (9, [8, 12]), (10, [4, 8, 12]), (99, [4, 8, 12])],
+    ids=named,
 )
 def test_a_window_needs_the_slots_of_its_last_rows(hybrid: MakeHybrid, rows: int, slots: list[int]) -> None:
     """At 12 a window of w reads the rows from 12 - w + 1 on."""
@@ -213,6 +216,7 @@ def test_a_window_does_not_share_what_is_reserved(hybrid: MakeHybrid) -> None:
 @pytest.mark.parametrize(
     ("places", "tokens", "joint"),
     [([4, 8], 9, 8), ([4, 8], 8, 4), ([8], 8, 0), ([6], 7, 6), ([6], 6, 0), ([12], 11, 0)],
+    ids=named,
 )
 def test_a_state_serves_its_own_position_and_nothing_shorter(
     hybrid: MakeHybrid, places: list[int], tokens: int, joint: int
@@ -262,6 +266,7 @@ def test_whoever_hits_nothing_begins_at_zero(hybrid: MakeHybrid, group: GroupCon
         ([4], 9, 2),
         ([2], 9, 0),
     ],
+    ids=named,
 )
 def test_a_drop_needs_a_hash_unit_past_the_hit(hybrid: MakeHybrid, places: list[int], tokens: int, joint: int) -> None:
     assert hit(hybrid(ATTENTION, hybrid=DROP), *[(0, n) for n in places], tokens=tokens) == joint
@@ -281,7 +286,7 @@ def test_only_groups_with_a_drop_need_more(hybrid: MakeHybrid) -> None:
 
 
 @pytest.mark.clause("HIT-DROP-1")
-@pytest.mark.parametrize(("places", "joint"), [([4, 8, 10], 8), ([8, 10], 0)])
+@pytest.mark.parametrize(("places", "joint"), [([4, 8, 10], 8), ([8, 10], 0)], ids=named)
 def test_a_window_with_a_drop_reaches_further_back_from_the_hit(
     hybrid: MakeHybrid, places: list[int], joint: int
 ) -> None:
@@ -328,7 +333,7 @@ def test_a_fully_cached_prompt_keeps_a_token_to_compute(hybrid: MakeHybrid) -> N
 
 
 @pytest.mark.clause("HIT-JOINT-1")
-@pytest.mark.parametrize("order", [(4, 6), (6, 4)])
+@pytest.mark.parametrize("order", [(4, 6), (6, 4)], ids=named)
 def test_recurrent_groups_of_different_block_sizes_meet_at_any_hash_unit(
     hybrid: MakeHybrid, order: tuple[int, int]
 ) -> None:
@@ -376,6 +381,16 @@ def test_the_junction_keeps_the_alignment_of_all_groups(hybrid: MakeHybrid, last
     match = rig.cache.match(rig.request("r1", range(24)))
     assert match == Match(0, junction, 0)
     assert match.uncached == junction
+
+
+@pytest.mark.clause("HIT-JUNCTION-1", "HIT-ATTENTION-1")
+@pytest.mark.parametrize("state_at", [(), (1, 12), (1, 18)], ids=["no state", "a state there", "a state beyond"])
+def test_the_junction_is_where_blocks_of_the_shared_text_end(hybrid: MakeHybrid, state_at: Place | tuple[()]) -> None:
+    """16 tokens are shared, in blocks of 6; the third block serves another text, and so does a state behind it."""
+    rig = hybrid(full(6), state(6))
+    rig.publish(rig.request("there", TWENTY), (0, 6), (0, 12), (0, 18), *([state_at] if state_at else []))
+    match = rig.cache.match(rig.request("r1", (*TWENTY[:16], 50, 51, 52, 53)))
+    assert match == (Match(12, 0, 12) if state_at == (1, 12) else Match(0, 12, 0))
 
 
 @pytest.mark.clause("HIT-JUNCTION-1")
@@ -512,7 +527,7 @@ def test_what_is_served_is_shared_before_what_is_reserved(hybrid: MakeHybrid) ->
 
 
 @pytest.mark.clause("HIT-SOURCE-1", "ADMIT-COPY-1")
-@pytest.mark.parametrize(("positions", "source"), [((8, 4, 6), 1), ((8, 6), 1), ((6, 8), 0), ((2, 8), 1)])
+@pytest.mark.parametrize(("positions", "source"), [((8, 4, 6), 1), ((8, 6), 1), ((6, 8), 0), ((2, 8), 1)], ids=named)
 def test_a_slot_is_copied_from_the_least_key_that_covers_the_hit(
     hybrid: MakeHybrid, positions: tuple[int, ...], source: int
 ) -> None:

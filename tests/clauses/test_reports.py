@@ -8,7 +8,7 @@ from kvproof.reference.lookup import Hit
 from kvproof.spec.errors import NotReferenced, OutOfBlocks
 from kvproof.spec.events import Event, Stored
 from kvproof.spec.vocabulary import GroupConfig, GroupKind, HolderMode, HybridConfig, Retention
-from tests.clauses.hybrid_rig import COARSE, MakeHybrid, full, state
+from tests.clauses.hybrid_rig import COARSE, MakeHybrid, full, state, window
 from tests.clauses.rig import ATTENTION, RECURRENT, WIDE, WINDOW, MakeRig, Rig, at, removed
 
 
@@ -332,3 +332,34 @@ def test_a_state_that_is_kept_takes_no_block_from_its_own_request(hybrid: MakeHy
     rig.begin()
     with rig.refused(OutOfBlocks):
         rig.cache.advance(r1, 7)
+
+
+@pytest.mark.clause("ADVANCE-STATE-1", "ADVANCE-ATTENTION-1")
+def test_drafts_past_the_end_of_a_block_leave_the_state_at_its_end_alone(hybrid: MakeHybrid) -> None:
+    rig = hybrid(hybrid=HybridConfig(retention=Retention.BOUNDARIES))
+    r1 = rig.request("r1", LONG[:8])
+    rig.run(r1, 4, 8)
+    at_the_end = rig.table(r1, 1)[1]
+    r1.append([50, 90, 91])
+    rig.advance(r1, 11)
+    assert (rig.table(r1, 1)[1], len(rig.table(r1)), len(rig.table(r1, 1))) == (at_the_end, 3, 3)
+    assert (rig.held(at_the_end, "r1"), rig.held(rig.table(r1, 1)[2], "r1")) == (LONG[:8], tuple(r1.tokens))
+    rig.settle_all()
+    rig.cache.truncate(r1, 9)
+    assert rig.admit(r1, 9).hit == 8
+
+
+@pytest.mark.clause("HIT-WINDOW-1", "POOL-FREE-3", "POOL-TOUCH-2")
+def test_sessions_that_take_turns_in_a_quarter_of_the_pool_hit_in_every_turn(hybrid: MakeHybrid) -> None:
+    """Each of the two comes back with its first 12 tokens, in 6 of 48 blocks, and 21 new ones, until all were taken."""
+    rig = hybrid(ATTENTION, window(4, 6), blocks=1 + 48)
+    hits = []
+    for turn in range(5):
+        for session, beginning in enumerate((LONG[:12], range(50, 62))):
+            new = 100 * (2 * turn + session + 1)
+            request = rig.request(f"{session} {turn}", (*beginning, *range(new, new + 21)))
+            hits.append(rig.admit(request, 33).hit)
+            rig.settle_all()
+            rig.cache.release(request.request_id)
+    assert hits == [0, 0, *[12] * 8]
+    assert [rig.served_at(rig.requests[session], 1)[0] for session in (0, 1)] == [8, 8], "all blocks were taken"

@@ -17,7 +17,7 @@ from kvproof.spec.errors import (
     PoolError,
 )
 from kvproof.spec.vocabulary import GroupConfig, HybridConfig, Retention
-from tests.clauses.hybrid_rig import COARSE, HybridRig, MakeHybrid, full, state, window
+from tests.clauses.hybrid_rig import COARSE, HybridRig, MakeHybrid, full, named, state, window
 from tests.clauses.rig import ATTENTION, RECURRENT
 
 TWENTY = tuple(range(1, 21))
@@ -180,6 +180,21 @@ def test_without_starving_a_prefill_gets_whatever_is_left(hybrid: MakeHybrid) ->
     assert [decode(scheduler, requests).chunks.get("long") for _ in range(3)] == [(0, 6), (6, 12), (12, 13)]
 
 
+@pytest.mark.clause("SCHED-BUDGET-1", "SPLIT-RANGE-1")
+def test_a_request_that_was_cut_before_its_junction_goes_on(hybrid: MakeHybrid) -> None:
+    """Its junction is 12, and 10 of its tokens are left; they end where the scheduler asks the split to stop."""
+    rig = hybrid()
+    rig.prefill(rig.request("first", [*TWENTY[:12], *own(1, 8)]))
+    scheduler = rig.scheduler(Limits(4))
+    r2 = add(rig, scheduler, "r2", [*TWENTY[:12], *own(2, 8)])
+    assert step(scheduler).chunks == {"r2": (0, 4)}
+    rig.cache.truncate(r2, 10)
+    assert rig.cache.running["r2"].junction == 12
+    with rig.refused(OutOfRange):
+        rig.cache.split(r2, 4, 4, 4, 12)
+    assert [step(scheduler).chunks["r2"] for _ in range(2)] == [(4, 8), (8, 10)]
+
+
 # What is refused
 
 
@@ -212,7 +227,7 @@ SMALLEST: list[tuple[tuple[GroupConfig, ...], HybridConfig, int, int, int]] = [
 
 
 @pytest.mark.clause("SCHED-REFUSE-1", "SCHED-PREEMPT-1")
-@pytest.mark.parametrize(("groups", "chosen", "tokens", "budget", "needed"), SMALLEST)
+@pytest.mark.parametrize(("groups", "chosen", "tokens", "budget", "needed"), SMALLEST, ids=named)
 def test_whoever_is_not_refused_reaches_its_end_in_the_smallest_pool(
     hybrid: MakeHybrid, groups: tuple[GroupConfig, ...], chosen: HybridConfig, tokens: int, budget: int, needed: int
 ) -> None:
@@ -293,6 +308,7 @@ def test_the_lowest_ones_make_room_one_after_the_other(hybrid: MakeHybrid) -> No
 @pytest.mark.parametrize(
     ("ranks", "rank", "victim"),
     [((0, 0, 0), Rank.ARRIVAL, "r3"), ((1, 2, 0), Rank.PRIORITY, "r2"), ((2, 0, 1), Rank.PRIORITY, "r1")],
+    ids=named,
 )
 def test_whom_it_hits_is_a_matter_of_rank(hybrid: MakeHybrid, ranks: tuple[int, ...], rank: Rank, victim: str) -> None:
     rig = hybrid(ATTENTION, blocks=1 + 6)
@@ -350,6 +366,44 @@ def test_a_preempted_chunk_gives_its_tokens_back(hybrid: MakeHybrid) -> None:
     assert schedule.num_tokens == 3
 
 
+@pytest.mark.clause("SCHED-PREEMPT-1", "SCHED-RESUME-1")
+def test_two_requests_that_each_lack_one_block_do_not_wait_for_each_other(hybrid: MakeHybrid) -> None:
+    """Their prompts fill the 7 blocks, and each needs one more for the token that it says."""
+    rig = hybrid(ATTENTION, blocks=1 + 7)
+    scheduler = rig.scheduler(Limits(32))
+    requests = [add(rig, scheduler, f"r{number}", own(number, length), 1) for number, length in ((1, 16), (2, 12))]
+    assert step(scheduler).chunks == {"r1": (0, 16), "r2": (0, 12)}
+    assert rig.pool.num_free == 0
+    for request in requests:
+        scheduler.append(request.request_id, [7])
+    done = []
+    for _ in range(4):
+        step(scheduler)
+        for request in requests:
+            if rig.runs(request) and rig.far(request)[0] == request.num_tokens:
+                done.append(request.request_id)
+                scheduler.finish(request.request_id)
+    assert done == ["r1", "r2"]
+
+
+@pytest.mark.clause("SCHED-RESUME-1")
+def test_a_request_that_is_preempted_while_it_decodes_says_nothing_twice(hybrid: MakeHybrid) -> None:
+    """It has said two tokens, the second of which it has not computed yet."""
+    rig = hybrid(ATTENTION, blocks=1 + 4)
+    scheduler = rig.scheduler(Limits(24))
+    r1, r2 = (add(rig, scheduler, f"r{number}", own(number, 7), 2) for number in (1, 2))
+    for said in (5, 6):
+        assert list(step(scheduler).chunks) == ["r1", "r2"]
+        for request in (r1, r2):
+            scheduler.append(request.request_id, [said])
+    schedule = step(scheduler)
+    assert (schedule.chunks, schedule.preempted) == ({"r1": (8, 9)}, ["r2"])
+    scheduler.finish("r1")
+    assert r2.tokens == [*own(2, 7), 5, 6]
+    step(scheduler)
+    assert rig.far(r2) == (9, 9)
+
+
 @pytest.mark.clause("SCHED-RESUME-1", "RELEASE-1")
 def test_those_who_shared_work_of_a_preempted_request_wait_with_it(hybrid: MakeHybrid) -> None:
     """The steps that compute what they share are still in flight."""
@@ -389,7 +443,7 @@ def test_a_preempted_request_that_decoded_comes_back_with_what_it_said(hybrid: M
 
 
 @pytest.mark.clause("SCHED-PENDING-1", "HIT-PENDING-1")
-@pytest.mark.parametrize(("pending", "second"), [(Pending.WAIT, None), (Pending.NOW, (0, 8))])
+@pytest.mark.parametrize(("pending", "second"), [(Pending.WAIT, None), (Pending.NOW, (0, 8))], ids=named)
 def test_whoever_could_hit_more_after_the_commit_waits_if_that_is_the_policy(
     hybrid: MakeHybrid, pending: Pending, second: tuple[int, int] | None
 ) -> None:

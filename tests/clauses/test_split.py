@@ -7,7 +7,7 @@ import pytest
 from kvproof.reference import Request
 from kvproof.spec.errors import InvalidArgument, OutOfRange
 from kvproof.spec.vocabulary import GroupConfig, HybridConfig
-from tests.clauses.hybrid_rig import COARSE, FINE, HybridRig, MakeHybrid, full, state, window
+from tests.clauses.hybrid_rig import COARSE, FINE, HybridRig, MakeHybrid, full, named, state, window
 
 CHECKPOINTS = HybridConfig(checkpoints=True)
 DROP = HybridConfig(drop=(0,))
@@ -124,6 +124,8 @@ def test_tokens_appended_while_it_waited_are_prefilled_up_to_the_last(hybrid: Ma
 @pytest.mark.parametrize(
     ("start", "tokens", "cap", "end"),
     [
+        (0, 4, 4, 4),
+        (0, 4, 6, 0),
         (0, 5, 5, 5),
         (0, 5, 6, 0),
         (0, 6, 6, 6),
@@ -172,6 +174,7 @@ def test_a_chunk_from_inside_a_block_ends_with_the_block(hybrid: MakeHybrid, sta
         (13, [12, 13]),
         (17, [12, 16, 17]),
     ],
+    ids=named,
 )
 def test_a_prompt_stops_at_its_last_block_and_at_its_last_hash(
     hybrid: MakeHybrid, tokens: int, chunks: list[int]
@@ -196,7 +199,7 @@ def test_a_prompt_stops_at_its_last_block_and_at_its_last_hash(
         (HybridConfig(lookahead=1), 17, [12, 16, 17]),
         (HybridConfig(fine_grained=False, lookahead=3), 14, [6, 14]),
     ],
-    ids=str,
+    ids=named,
 )
 def test_drops_and_lookahead_keep_the_last_states_further_back(
     hybrid: MakeHybrid, chosen: HybridConfig, tokens: int, chunks: list[int]
@@ -216,7 +219,9 @@ def test_the_last_block_is_that_of_all_tokens(hybrid: MakeHybrid) -> None:
 
 
 @pytest.mark.clause("SPLIT-STOP-3")
-@pytest.mark.parametrize(("prompt_tokens", "chunks"), [(17, [12, 16, 18]), (14, [12, 18]), (15, [12, 14, 18])])
+@pytest.mark.parametrize(
+    ("prompt_tokens", "chunks"), [(17, [12, 16, 18]), (14, [12, 18]), (15, [12, 14, 18])], ids=named
+)
 def test_the_last_hash_is_that_of_the_prompt(hybrid: MakeHybrid, prompt_tokens: int, chunks: list[int]) -> None:
     rig = hybrid(ATTENTION, STATE)
     assert ends(rig, prompt(rig, 18, prompt_tokens), 100) == chunks
@@ -236,6 +241,7 @@ def test_the_last_hash_is_that_of_the_prompt(hybrid: MakeHybrid, prompt_tokens: 
         (39, [36, 38, 40], [36, 38, 39, 40]),
         (40, [36, 38, 40], [36, 38, 40]),
     ],
+    ids=named,
 )
 def test_a_prefill_stops_where_it_leaves_what_it_shares(
     hybrid: MakeHybrid, junction: int, plain: list[int], checkpoint: list[int]
@@ -246,7 +252,9 @@ def test_a_prefill_stops_where_it_leaves_what_it_shares(
 
 
 @pytest.mark.clause("SPLIT-STOP-4")
-@pytest.mark.parametrize(("junction", "chunks"), [(14, [14, 18, 24, 25]), (15, [12, 24, 25]), (20, [18, 24, 25])])
+@pytest.mark.parametrize(
+    ("junction", "chunks"), [(14, [14, 18, 24, 25]), (15, [12, 24, 25]), (20, [18, 24, 25])], ids=named
+)
 def test_past_the_prompt_a_junction_stops_at_its_block_at_most(
     hybrid: MakeHybrid, junction: int, chunks: list[int]
 ) -> None:
@@ -295,7 +303,7 @@ def test_of_several_stops_the_earliest_counts(hybrid: MakeHybrid, start: int, ju
         ((state(6), state(4)), [12, 24]),
         ((window(2, 4), state(12), state(4)), [12, 24]),
     ],
-    ids=str,
+    ids=named,
 )
 def test_chunks_end_on_the_grid_of_the_recurrent_groups_alone(
     hybrid: MakeHybrid, groups: tuple[GroupConfig, ...], chunks: list[int]
@@ -305,9 +313,20 @@ def test_chunks_end_on_the_grid_of_the_recurrent_groups_alone(
 
 
 @pytest.mark.clause("SPLIT-STOP-2", "SPLIT-STOP-3")
-def test_a_long_prompt_of_a_real_model_stops_at_the_ends_of_its_state_blocks_and_hashes(hybrid: MakeHybrid) -> None:
-    rig = hybrid(full(32), state(512), h=32)
-    assert ends(rig, prompt(rig, 10_000), 8192) == [8192, 9728, 9984, 10_000]
+@pytest.mark.parametrize(
+    ("h", "block", "tokens", "cap", "chunks"),
+    [
+        (32, 512, 10_000, 8192, [8192, 9728, 9984, 10_000]),
+        (2, 32, 625, 512, [512, 608, 624, 625]),
+        (2, 32, 625, 96, [96, 192, 288, 384, 480, 576, 608, 624, 625]),
+    ],
+    ids=["in its own size", "sixteen times smaller", "with a smaller budget"],
+)
+def test_a_long_prompt_of_a_real_model_stops_at_the_ends_of_its_state_blocks_and_hashes(
+    hybrid: MakeHybrid, h: int, block: int, tokens: int, cap: int, chunks: list[int]
+) -> None:
+    rig = hybrid(full(h), state(block), h=h)
+    assert ends(rig, prompt(rig, tokens), cap) == chunks
 
 
 @pytest.mark.clause("SPLIT-STOP-4")
@@ -348,7 +367,7 @@ def kept_at(chosen: HybridConfig, block: int, tokens: int, prompt_tokens: int) -
 
 
 @pytest.mark.clause("SPLIT-PROGRESS-1")
-@pytest.mark.parametrize(("chosen", "groups"), list(settings()))
+@pytest.mark.parametrize(("chosen", "groups"), list(settings()), ids=named)
 def test_every_prefill_reaches_its_end_from_every_start_with_every_budget(
     hybrid: MakeHybrid, chosen: HybridConfig, groups: tuple[GroupConfig, ...]
 ) -> None:
@@ -363,7 +382,7 @@ def test_every_prefill_reaches_its_end_from_every_start_with_every_budget(
 
 
 @pytest.mark.clause("SPLIT-STOP-1", "SPLIT-STOP-2", "SPLIT-STOP-3", "SPLIT-STOP-4", "SPLIT-EARLIEST-1", "SPLIT-ALIGN-1")
-@pytest.mark.parametrize(("chosen", "groups"), list(settings()))
+@pytest.mark.parametrize(("chosen", "groups"), list(settings()), ids=named)
 def test_no_chunk_passes_a_stop_and_every_end_has_its_reason(
     hybrid: MakeHybrid, chosen: HybridConfig, groups: tuple[GroupConfig, ...]
 ) -> None:

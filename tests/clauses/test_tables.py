@@ -5,7 +5,7 @@ import pytest
 from kvproof.reference import InvariantViolation
 from kvproof.reference.hybrid import check_tables
 from kvproof.spec.vocabulary import GroupConfig
-from tests.clauses.hybrid_rig import HybridRig, MakeHybrid, window
+from tests.clauses.hybrid_rig import HybridRig, MakeHybrid, named, window
 from tests.clauses.rig import ATTENTION, RECURRENT
 
 TWENTY = tuple(range(1, 21))
@@ -16,7 +16,7 @@ def check(rig: HybridRig) -> None:
 
 
 @pytest.mark.clause("INV-TABLE-1", "INV-RUN-1", "INV-RUN-2", "INV-RUN-3", "INV-RUN-4", "ADVANCE-WRITE-1")
-@pytest.mark.parametrize("groups", [(ATTENTION, RECURRENT), (window(4, 6), RECURRENT), (ATTENTION,)], ids=str)
+@pytest.mark.parametrize("groups", [(ATTENTION, RECURRENT), (window(4, 6), RECURRENT), (ATTENTION,)], ids=named)
 def test_tables_hold_what_a_request_goes_on_with(hybrid: MakeHybrid, groups: tuple[GroupConfig, ...]) -> None:
     rig = hybrid(*groups)
     rig.serve("first", TWENTY[:9], 4, 8, 9)

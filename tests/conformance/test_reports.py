@@ -3,6 +3,7 @@ from __future__ import annotations
 import io
 import subprocess
 import sys
+from collections.abc import Collection, Mapping
 from dataclasses import replace
 from pathlib import Path
 
@@ -12,6 +13,7 @@ from rich.console import Console
 
 from kvproof.conformance.certification.show import show_trace
 from kvproof.conformance.mutation.catalogue import MUTANTS
+from kvproof.conformance.mutation.named_tests import clause_tests
 from kvproof.conformance.vectors import vectors
 from kvproof.conformance.vectors.noticed import NoticeOfReports
 from kvproof.conformance.vectors.reports import Part, Report, Reports, Verdict, complaints, reports
@@ -19,11 +21,14 @@ from kvproof.conformance.vectors.reports_page import page
 
 ROOT = Path(__file__).parents[2]
 VECTORS = {vector.header.name for vector in vectors()}
-MUTANT_NAMES = {mutant.name for mutant in MUTANTS}
+KNOWN = {"vector": VECTORS, "test": set(clause_tests()), "mutant": {mutant.name for mutant in MUTANTS}}
+
+
+SOME_TEST = "scheduling/nobody_overtakes_a_request_that_waits_for_blocks"
 
 
 def found(table: Reports) -> list[str]:
-    return list(complaints(table, VECTORS, MUTANT_NAMES))
+    return list(complaints(table, KNOWN))
 
 
 def with_first(**changes: object) -> Reports:
@@ -52,8 +57,12 @@ def test_an_entry_that_is_missing_double_or_not_asked_for_is_noticed() -> None:
         ({"mutants": ("nobody",)}, "no mutant nobody"),
         ({"vectors": ()}, "it is shown by no vector, or proved by no mutant"),
         ({"mutants": ()}, "it is shown by no vector, or proved by no mutant"),
-        ({"verdict": Verdict.SCHEDULER, "why": "It waits."}, "it has vectors or mutants, and is not shown"),
+        ({"tests": ("nobody",), "verdict": Verdict.SCHEDULER, "vectors": ()}, "no test nobody"),
+        ({"verdict": Verdict.SCHEDULER, "vectors": ()}, "it is shown by no test, or proved by no mutant"),
+        ({"tests": (SOME_TEST,)}, "it has tests, and is not a scheduler's"),
+        ({"verdict": Verdict.SCHEDULER, "tests": (SOME_TEST,)}, "it has vectors, and is not shown"),
         ({"verdict": Verdict.ALLOWED, "vectors": (), "mutants": ()}, "it is not shown, and no reason is given"),
+        ({"verdict": Verdict.OUTSIDE, "vectors": (), "why": "It is."}, "it has mutants, and nothing that notices them"),
         ({"threads": ("nowhere#1",)}, "no thread, or one of an unknown repository"),
         ({"threads": ()}, "no thread, or one of an unknown repository"),
         ({"fault": "F99"}, "no kind of fault F99"),
@@ -87,6 +96,37 @@ def test_every_mutant_beside_a_report_is_noticed_by_a_vector_beside_it_and_every
     assert [problem for report in shown for problem in unproved(report)] == []
     other = replace(shown[0], vectors=("limits/tokens",))
     assert unproved(other) == [f"report 1: {shown[0].mutants[0]}", "report 1: limits/tokens"]
+
+
+def noticing_tests(beside: Mapping[str, Collection[str]]) -> dict[str, set[str]]:
+    asked = [f"{mutant}={','.join(tests)}" for mutant, tests in beside.items()]
+    command = [sys.executable, "-m", "kvproof.conformance.mutation.named_tests", *asked]
+    run = subprocess.run(command, capture_output=True, text=True, timeout=120)
+    assert run.returncode == 0, run.stderr
+    return {line.split()[0]: set(line.split()[1:]) for line in run.stdout.splitlines()}
+
+
+def test_every_mutant_beside_a_schedulers_report_is_noticed_by_a_test_beside_it_and_every_test_notices_one() -> None:
+    of_schedulers = [report for report in reports().entries if report.verdict is Verdict.SCHEDULER]
+    beside: dict[str, set[str]] = {}
+    for report in of_schedulers:
+        for mutant in report.mutants:
+            beside.setdefault(mutant, set()).update(report.tests)
+    assert not beside["nobody_is_preempted"] & {SOME_TEST}
+    beside["nobody_is_preempted"].add(SOME_TEST)
+    noticing = noticing_tests(beside)
+    for report in of_schedulers:
+        assert [mutant for mutant in report.mutants if not noticing[mutant] & set(report.tests)] == []
+        assert set(report.tests) <= {test for mutant in report.mutants for test in noticing[mutant]}, report.name
+    assert SOME_TEST not in noticing["nobody_is_preempted"], "a test of something else notices it"
+
+
+def test_a_mutant_or_a_test_that_there_is_not_is_said() -> None:
+    command = [sys.executable, "-m", "kvproof.conformance.mutation.named_tests"]
+    for wrong in (f"nobody={SOME_TEST}", "nobody_is_preempted=scheduling/nobody"):
+        run = subprocess.run([*command, wrong], capture_output=True, text=True, timeout=120)
+        assert (run.returncode, run.stdout) == (2, "")
+        assert wrong.partition("=")[0] in run.stderr
 
 
 def test_vectors_carry_the_reports_that_they_show() -> None:

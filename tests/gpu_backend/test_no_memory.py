@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
+import linecache
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from pathlib import Path
+from types import FrameType
+from typing import Any
 
 import pytest
 
 from kvproof.gpu_backend import BlockPool, Request
 from kvproof.gpu_backend import pool as pool_module
-from kvproof.spec.vocabulary import CommitMode
+from kvproof.gpu_backend.hybrid import HybridCache, TornCache
+from kvproof.spec.vocabulary import CommitMode, GroupConfig, GroupKind, HybridConfig, PoolConfig
 from tests.gpu_backend.pools import config
 from tests.gpu_backend.tools import PROJECT, script
 
@@ -132,6 +137,85 @@ def test_wherever_memory_is_lacking_the_operation_has_not_happened(operation: st
             break
     assert pool.observe() == expected
     assert failures > 0 or operation in NEEDS_LITTLE
+
+
+class Hybrid:
+    """A cache of attention and states, with a request that waits, one that runs, and blocks cached by a third."""
+
+    def __init__(self) -> None:
+        groups = (GroupConfig(GroupKind.FULL_ATTENTION, 4), GroupConfig(GroupKind.RECURRENT, 4))
+        self.pool: BlockPool = CrampedPool(PoolConfig(40, 2, groups, commit=CommitMode.STEPS, hybrid=HybridConfig()))
+        self.cache = HybridCache(self.pool)
+        self.waits, self.runs, third = [self.pool.request(name, list(range(14))) for name in ("r1", "r2", "r3")]
+        for request in (third, self.runs):
+            step = self.pool.begin_step()
+            self.cache.admit(request, 10)
+            self.cache.commit(step)
+        self.cache.release("r3")
+        self.pool.begin_step()
+
+    def state(self) -> tuple[object, ...]:
+        tables = {name: (each.tables, each.computed, each.settled) for name, each in self.cache.running.items()}
+        return self.pool.observe(), tables, self.runs.num_tokens
+
+
+CHANGES: dict[str, Callable[[Hybrid], object]] = {
+    "admit": lambda model: model.cache.admit(model.waits, 12),
+    "advance": lambda model: model.cache.advance(model.runs, 12),
+    "release": lambda model: model.cache.release("r2"),
+    "truncate": lambda model: model.cache.truncate(model.runs, 9),
+}
+
+
+@contextmanager
+def without_memory_at(line: int) -> Iterator[None]:
+    """The line of the hybrid layer that is run as the one of this number has no memory."""
+    left = line
+
+    def trace(frame: FrameType, event: str, _: object) -> Any:
+        nonlocal left
+        if Path(frame.f_code.co_filename).parent.name != "hybrid" or frame.f_code.co_qualname.startswith("_Alone"):
+            return None
+        # Python itself loses `__exit__` if it is interrupted between the end of a `with` and the call.
+        if event == "line" and "with self._alone" not in linecache.getline(frame.f_code.co_filename, frame.f_lineno):
+            left -= 1
+            if left == 0:
+                raise MemoryError("none is left")
+        return trace
+
+    before = sys.gettrace()
+    sys.settrace(trace)
+    try:
+        yield
+    finally:
+        sys.settrace(before)
+
+
+@pytest.mark.clause("ERR-ATOMIC-1")
+@pytest.mark.parametrize("operation", CHANGES)
+def test_a_change_of_a_cache_is_whole_or_not_begun_or_the_last_one(operation: str) -> None:
+    change, unchanged, torn = CHANGES[operation], 0, 0
+    for line in range(1, 2000):
+        model = Hybrid()
+        before = model.state()
+        try:
+            with without_memory_at(line):
+                change(model)
+        except MemoryError:
+            if model.cache._torn_by:
+                torn += 1
+                for call in CHANGES.values():
+                    with pytest.raises(TornCache, match=f"{operation} ended in its middle; make a new pool"):
+                        call(model)
+            else:
+                unchanged += 1
+                assert model.state() == before, line
+                change(model)
+                model.pool.check()
+        else:
+            break
+    assert unchanged > 0
+    assert torn > 10
 
 
 @pytest.mark.parametrize("cramped", [False, True])

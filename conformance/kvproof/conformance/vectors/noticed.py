@@ -84,10 +84,10 @@ def notice_of_reports(mutant: Mutant, names: Collection[str]) -> NoticeOfReports
 
 
 def _beside_mutants() -> dict[str, list[str]]:
-    """For each mutant in the table of reports the vectors in its rows."""
+    """For each mutant in the table of reports that has vectors beside it, the vectors in its rows."""
     beside: dict[str, list[str]] = {}
     for report in reports().entries:
-        for name in report.mutants:
+        for name in report.mutants if report.vectors else ():
             beside.setdefault(name, []).extend(report.vectors)
     return beside
 

@@ -36,7 +36,8 @@ class Part(Enum):
 class Report:
     """One report: what happened, which vectors a backend with this fault fails, and which mutants have it.
 
-    `threads` are the public ones, as in "vllm#49125"; `why` is the reason where no vector shows the fault.
+    `threads` are the public ones, as in "vllm#49125"; `tests` are those that a scheduler with the fault fails, named
+    like vectors; `why` is the reason where neither shows the fault.
     """
 
     part: Part
@@ -46,6 +47,7 @@ class Report:
     what: str
     verdict: Verdict
     vectors: tuple[str, ...] = ()
+    tests: tuple[str, ...] = ()
     mutants: tuple[str, ...] = ()
     why: str = ""
 
@@ -94,20 +96,23 @@ def read(text: str) -> Reports:
 
 
 def _entry(part: Part, fields: dict[str, Any]) -> Report:
-    lists = {name: tuple(fields.get(name, ())) for name in ("threads", "vectors", "mutants")}
+    lists = {name: tuple(fields.get(name, ())) for name in ("threads", "vectors", "tests", "mutants")}
     return Report(part=part, **{**fields, **lists, "verdict": Verdict(fields["verdict"])})
 
 
-def complaints(table: Reports, vectors: Collection[str], mutants: Collection[str]) -> Iterator[str]:
-    """What is wrong with the table: numbers without an entry, unknown names, verdicts without their grounds."""
+def complaints(table: Reports, known: Mapping[str, Collection[str]]) -> Iterator[str]:
+    """What is wrong with the table: numbers without an entry, unknown names, verdicts without their grounds.
+
+    `known` has the names that there are of a "vector", a "test" and a "mutant".
+    """
     for part, numbers in table.numbers.items():
         times = Counter(report.number for report in table.of(part))
         yield from (f"{part.value} {n} has {times[n]} entries" for n in numbers if times[n] != 1)
         yield from (f"{part.value} {n} is not in the list of numbers" for n in times if n not in numbers)
     for report in table.entries:
         yield from (f"{report.name}: {problem}" for problem in _problems(table, report))
-        yield from (f"{report.name}: no vector {name}" for name in report.vectors if name not in vectors)
-        yield from (f"{report.name}: no mutant {name}" for name in report.mutants if name not in mutants)
+        for kind, names in (("vector", report.vectors), ("test", report.tests), ("mutant", report.mutants)):
+            yield from (f"{report.name}: no {kind} {name}" for name in names if name not in known[kind])
 
 
 def _problems(table: Reports, report: Report) -> Iterator[str]:
@@ -119,7 +124,13 @@ def _problems(table: Reports, report: Report) -> Iterator[str]:
         yield "what happened is not said in a sentence"
     if report.verdict is Verdict.SHOWN and not (report.vectors and report.mutants):
         yield "it is shown by no vector, or proved by no mutant"
-    if report.verdict is not Verdict.SHOWN and (report.vectors or report.mutants):
-        yield "it has vectors or mutants, and is not shown"
-    if report.verdict is not Verdict.SHOWN and not report.why.endswith("."):
+    if report.verdict is Verdict.SCHEDULER and not (report.tests and report.mutants):
+        yield "it is shown by no test, or proved by no mutant"
+    if report.vectors and report.verdict is not Verdict.SHOWN:
+        yield "it has vectors, and is not shown"
+    if report.tests and report.verdict is not Verdict.SCHEDULER:
+        yield "it has tests, and is not a scheduler's"
+    if report.verdict in (Verdict.ALLOWED, Verdict.OUTSIDE) and report.mutants:
+        yield "it has mutants, and nothing that notices them"
+    if report.verdict in (Verdict.ALLOWED, Verdict.OUTSIDE) and not report.why.endswith("."):
         yield "it is not shown, and no reason is given"

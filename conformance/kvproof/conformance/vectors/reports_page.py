@@ -19,7 +19,7 @@ VERDICTS = {
 }
 
 TABLE_HEAD = (
-    "| no. | report | what happened | verdict | vectors, or why none | mutants |",
+    "| no. | report | what happened | verdict | vectors or tests, or why none | mutants |",
     "|---|---|---|---|---|---|",
 )
 
@@ -37,8 +37,10 @@ def page(table: Reports) -> str:
         "|---|---|---|---|",
         *_counts(table),
         "",
-        "Each mutant is the reference with the fault of the report; that the vectors in its row notice it is a test. A",
-        "vector carries the reports that it shows in its header, field `reports`.",
+        "Each mutant is the reference with the fault of the report; that the vectors in its row notice it, or the",
+        "tests, is a test. A vector carries the reports that it shows in its header, field `reports`. The language of",
+        "vectors speaks to the cache, not to its scheduler: what schedulers owe, the clause tests in `tests/clauses`",
+        "ask of the reference's own.",
     ]
     for fault, meaning in FAULT_KINDS.items():
         rows = [_row(table, report) for report in table.of(Part.REPORT) if report.fault == fault]
@@ -62,7 +64,7 @@ def page(table: Reports) -> str:
 def _counts(table: Reports) -> list[str]:
     meanings = {
         Verdict.SHOWN: "a backend with this fault fails the vectors",
-        Verdict.SCHEDULER: "schedulers have clauses, tests and mutants; vectors speak to the cache below them",
+        Verdict.SCHEDULER: "a scheduler with this fault fails the tests of its clauses",
         Verdict.ALLOWED: "the clauses allow it",
         Verdict.OUTSIDE: "no operation of a block pool has this fault, or shows it",
     }
@@ -75,7 +77,7 @@ def _counts(table: Reports) -> list[str]:
 
 def _row(table: Reports, report: Report) -> str:
     threads = ", ".join(f"[{thread}]({table.link(thread)})" for thread in report.threads)
-    grounds = [_code(report.vectors)] if report.vectors else []
+    grounds = [_code((*report.vectors, *report.tests))] if report.vectors or report.tests else []
     grounds += [_linked(report.why)] if report.why else []
     cells = (str(report.number), threads, report.what, VERDICTS[report.verdict])
     return f"| {' | '.join(cells)} | {'<br>'.join(grounds)} | {_code(report.mutants)} |"

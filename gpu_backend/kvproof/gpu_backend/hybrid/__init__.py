@@ -4,8 +4,8 @@
 states are kept, `plans` what an operation will take; `cache` does it.
 """
 
-from kvproof.gpu_backend.hybrid.cache import HybridCache
+from kvproof.gpu_backend.hybrid.cache import HybridCache, TornCache
 from kvproof.gpu_backend.hybrid.hits import Match
 from kvproof.gpu_backend.hybrid.running import ChunkWrite, Running
 
-__all__ = ["ChunkWrite", "HybridCache", "Match", "Running"]
+__all__ = ["ChunkWrite", "HybridCache", "Match", "Running", "TornCache"]

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 
 from kvproof.gpu_backend.checks import check_int, check_name
 from kvproof.gpu_backend.hybrid.geometry import Geometry, floor, slots_of
@@ -14,16 +13,48 @@ from kvproof.gpu_backend.hybrid.stops import Stops
 from kvproof.gpu_backend.pool import BlockPool
 from kvproof.gpu_backend.refusals import shown
 from kvproof.gpu_backend.request import Request
-from kvproof.spec.errors import AlreadyAdmitted, InvalidArgument, NoOpenStep, NotAdmitted, NotCommitted, OutOfOrder
+from kvproof.spec.errors import (
+    AlreadyAdmitted,
+    InvalidArgument,
+    NoOpenStep,
+    NotAdmitted,
+    NotCommitted,
+    OutOfOrder,
+    PoolError,
+)
 from kvproof.spec.vocabulary import COPY_PREFIX, NULL_BLOCK, Holder
+
+
+class TornCache(PoolError):
+    """An operation ended in its middle, without memory or interrupted. Make a new pool, and a new cache."""
+
+
+class _Alone:
+    """The time of one operation of a cache. One that fails once it has changed something has torn the cache."""
+
+    def __init__(self, cache: HybridCache, operation: str) -> None:
+        self._cache, self._operation = cache, operation
+
+    def __enter__(self) -> None:
+        self._cache.pool._hold(self._operation)
+        if self._cache._torn_by:
+            self._cache.pool._let_go()
+            raise TornCache(f"{self._cache._torn_by} ended in its middle; make a new pool, and a new cache")
+
+    def __exit__(self, error: type[BaseException] | None, *_: object) -> None:
+        if error is None:
+            self._cache._torn_by = ""
+        self._cache.pool._let_go()
 
 
 class HybridCache:
     """Runs requests over all groups of a pool that has hybrid settings.
 
     Every operation happens as a whole or not at all; a second thread that enters the cache or its pool meanwhile gets
-    ConcurrentUse (ERR-ATOMIC-1, ERR-OWNER-1). Steps are begun on the pool and committed here. `running` has the
-    requests that run; read it, and change it by the operations only. It is no part of a pool's saved state.
+    ConcurrentUse (ERR-ATOMIC-1, ERR-OWNER-1). What is not refused can end in its middle all the same, by MemoryError
+    or KeyboardInterrupt; then every later call raises TornCache, so that nobody reads what is half done. Steps are
+    begun on the pool and committed here. `running` has the requests that run; read it, and change it by the operations
+    only. It is no part of a pool's saved state.
     """
 
     def __init__(self, pool: BlockPool) -> None:
@@ -33,6 +64,7 @@ class HybridCache:
         self.running: dict[Holder, Running] = {}
         self._geometry = Geometry(pool.config)
         self._stops = Stops(self._geometry)
+        self._torn_by = ""
 
     # Questions
 
@@ -74,6 +106,7 @@ class HybridCache:
             groups = range(len(self._geometry.groups))
             new = sum(len(self._geometry.new_slots(group, plan.match.hit, end)) for group in groups)
             check_room(self.pool, name, len(plan.copied) + new, coming=plan.sources())
+            self._change_with("admit")
             self.running[name] = running = self._begin(plan, request, end)
             self._do_chunk(running, plan.match.hit, end)
             return plan.match
@@ -95,6 +128,7 @@ class HybridCache:
             going = [table[slot] for table, slots in zip(running.tables, plan.let_go, strict=True) for slot in slots]
             wanted = len(plan.moved) + len(plan.copied) + sum(map(len, new))
             check_room(self.pool, request.request_id, wanted, going=going)
+            self._change_with("advance")
             self._make_way(running, plan)
             self._give_blocks(running, new, plan.copied)
             self._do_chunk(running, start, end)
@@ -102,7 +136,9 @@ class HybridCache:
     def release(self, request_id: Holder) -> list[Holder]:
         """End a request; all requests that were rolled back, itself among them (RELEASE-*). Raises NotAdmitted."""
         with self._alone("release"):
-            return self._release(self._running_by_name(request_id))
+            running = self._running_by_name(request_id)
+            self._change_with("release")
+            return self._release(running)
 
     # Steps
 
@@ -110,6 +146,7 @@ class HybridCache:
         """Commit a step, and settle what was scheduled in it. Raises like `BlockPool.commit`."""
         with self._alone("commit"):
             self.pool.commit(step)
+            self._change_with("commit")
             for running in self.running.values():
                 running.settle(step)
 
@@ -120,6 +157,7 @@ class HybridCache:
         """
         with self._alone("rollback"):
             affected = self.pool.rollback(requests)
+            self._change_with("rollback")
             self._take_back(affected)
             return affected
 
@@ -132,27 +170,31 @@ class HybridCache:
             self._check_contract(request)
             n = check_int("num_tokens", num_tokens, 0, request.num_tokens)
             running = self._running(request) if request.request_id in self.running else None
-            if running is not None and n < running.computed:
-                if not running.is_settled:
-                    raise NotCommitted(
-                        f"{request.request_id!r} has chunks that are not settled; commit their steps, or roll it back"
-                    )
-                if n > 0 and self._geometry.can_go_back and running.can_go_on_from(n, self._geometry):
-                    self._cut(running, n)
-                else:
-                    self._release(running)
+            if running is None or n >= running.computed:
+                request.truncate(n)
+                return
+            if not running.is_settled:
+                raise NotCommitted(
+                    f"{request.request_id!r} has chunks that are not settled; commit their steps, or roll it back"
+                )
+            goes_on = n > 0 and self._geometry.can_go_back and running.can_go_on_from(n, self._geometry)
+            cut = self._plan_cut(running, n) if goes_on else []
+            self._change_with("truncate")
+            if goes_on:
+                self._cut(running, n, cut)
+            else:
+                self._release(running)
             request.truncate(n)
 
     # Checks
 
-    @contextmanager
-    def _alone(self, operation: str) -> Iterator[None]:
+    def _alone(self, operation: str) -> _Alone:
         """For the time of an operation nobody else may enter the pool."""
-        self.pool._hold(operation)
-        try:
-            yield
-        finally:
-            self.pool._let_go()
+        return _Alone(self, operation)
+
+    def _change_with(self, operation: str) -> None:
+        """From here on the operation changes something; everything that it refuses was refused before."""
+        self._torn_by = operation
 
     def _check_contract(self, request: Request) -> None:
         if not isinstance(request, Request) or request.hasher != self.pool.hasher:
@@ -301,24 +343,31 @@ class HybridCache:
         for blocks in running.go_back(n, self._geometry):
             self.pool.free(blocks, running.request.request_id)
 
-    def _cut(self, running: Running, n: int) -> None:
-        """Go back to n tokens, which is inside what is computed; slots that others rely on past n become private copies
-        (BACK-SLOTS-1, BACK-CUT-*). Raises NoOpenStep and OutOfBlocks."""
-        pool, geometry, name = self.pool, self._geometry, running.request.request_id
-        cut = [group for group in range(len(geometry.groups)) if self._is_relied_on(running, group, n)]
+    def _plan_cut(self, running: Running, n: int) -> list[int]:
+        """The groups whose last slot becomes a private copy when the request goes back to n (BACK-CUT-1).
+
+        Raises NoOpenStep and OutOfBlocks.
+        """
+        groups = self._geometry.groups
+        cut = [group for group in range(len(groups)) if self._is_relied_on(running, group, n)]
         if cut:
             self._check_open_step()
-            sizes = [group.block_size for group in geometry.groups]
+            kept = [slots_of(n, group.block_size) for group in groups]
             going = [
-                b for table, size in zip(running.tables, sizes, strict=True) for b in table[slots_of(n, size) :] if b
+                block for table, first in zip(running.tables, kept, strict=True) for block in table[first:] if block
             ]
-            check_room(pool, name, len(cut), going=going)
+            check_room(self.pool, running.request.request_id, len(cut), going=going)
+        return cut
+
+    def _cut(self, running: Running, n: int, cut: Sequence[int]) -> None:
+        """Go back to n tokens, which is inside what is computed (BACK-SLOTS-1, BACK-CUT-*)."""
+        geometry = self._geometry
         self._go_back(running, n)
         running.settled = n
         if not cut:
             return
         self._give_blocks(running, [range(0)] * len(geometry.groups), cut)
-        running.in_flight[pool.current_step] = n
+        running.in_flight[self.pool.current_step] = n
         begins = min(floor(n, geometry.groups[group].block_size) for group in cut)
         running.settled = begins if running.can_go_on_from(begins, geometry) else 0
 

@@ -16,6 +16,7 @@ _LOOKUP = "kvproof.reference.lookup"
 _REFERENCES = "kvproof.reference.references"
 _REGISTRATION = "kvproof.reference.registration"
 _REMOVAL = "kvproof.reference.removal"
+_RUNNING = "kvproof.reference.hybrid.running"
 _STEPPING = "kvproof.reference.stepping"
 
 _KEYS = (
@@ -355,6 +356,41 @@ _HYBRID = (
             "        moved, copied = self._kept_states(request, running, end)\n"
             "        if moved and not self.pool.num_free:\n"
             "            let_go[0] = [0]\n",
+        ),
+    ),
+    Mutant(
+        name="no_block_is_taken_at_the_border",
+        clauses=("ADVANCE-STATE-1",),
+        fault="F09",
+        harm="A request whose state stands at the end of a block has no block for the tokens behind it.",
+        patch=Patch(
+            _RUNNING,
+            "            return [slot] if slot >= known else []",
+            "            return [slot] if slot >= known and (not known or self.computed % config.block_size) else []",
+        ),
+    ),
+    Mutant(
+        name="running_state_is_pushed_out_at_the_border",
+        clauses=("ADVANCE-STATE-1",),
+        fault="F09",
+        harm="The state at the end of a block, which the step in flight begins with, is in no table any more.",
+        patch=Patch(
+            _RUNNING,
+            "        table[slot] = block\n",
+            "        if self.groups[group].kind is GroupKind.RECURRENT and slot:\n"
+            "            table[slot - 1] = NULL_BLOCK\n"
+            "        table[slot] = block\n",
+        ),
+    ),
+    Mutant(
+        name="window_needs_all_rows",
+        clauses=("HIT-WINDOW-1",),
+        fault="F16",
+        harm="A session loses its hits as soon as one block before its window has been given away.",
+        patch=Patch(
+            _JOINT,
+            "range(first_needed_slot(config, n), n // config.block_size)",
+            "range(n // config.block_size)",
         ),
     ),
 )

@@ -22,6 +22,17 @@ _SCHEDULE = (
         ),
     ),
     Mutant(
+        name="junction_past_the_tokens_is_asked_for",
+        clauses=("SPLIT-RANGE-1",),
+        fault="F11",
+        harm="A request that is truncated before its junction ends the engine with an error.",
+        patch=Patch(
+            _SCHEDULER,
+            "cap, min(junction, job.request.num_tokens))",
+            "cap, junction)",
+        ),
+    ),
+    Mutant(
         name="threshold_is_ignored",
         clauses=("SCHED-BUDGET-1",),
         fault="F11",
@@ -193,6 +204,29 @@ _PREEMPT = (
             _SCHEDULER,
             "                schedule.preempted.append(name)\n",
             "                schedule.preempted.append(name)\n                del self.jobs[name]\n",
+        ),
+    ),
+    Mutant(
+        name="nobody_is_preempted",
+        clauses=("SCHED-PREEMPT-1",),
+        fault="F11",
+        harm="Two requests that each lack a block wait for each other for ever.",
+        patch=Patch(
+            _SCHEDULER,
+            "                lowest = self._lowest_below(job)\n",
+            "                lowest = None\n",
+        ),
+    ),
+    Mutant(
+        name="preempted_request_forgets_what_it_said",
+        clauses=("SCHED-RESUME-1",),
+        fault="F01",
+        harm="A request that was preempted while it decoded repeats itself when it goes on.",
+        patch=Patch(
+            _SCHEDULER,
+            "                schedule.preempted.append(name)\n",
+            "                schedule.preempted.append(name)\n"
+            "                self.jobs[name].request.truncate(self.jobs[name].request.num_prompt_tokens)\n",
         ),
     ),
     Mutant(
