@@ -16,19 +16,23 @@ import os
 import resource
 import sys
 import time
+from array import array
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
 from contextlib import contextmanager
 from dataclasses import replace
+from itertools import takewhile
 from multiprocessing import get_context
 from pathlib import Path
 from random import Random
+from typing import Any
 
 from kvproof import gpu_backend, reference
 from kvproof.conformance.walk import random_config
 from kvproof.gpu_backend.arena import HEADER, REGIONS
+from kvproof.gpu_backend.hashing import make_key
 from kvproof.reference.observation import BlockState
 from kvproof.spec.errors import PoolError
 from kvproof.spec.vocabulary import CommitMode, ExtraKey, ExtraKeySource, HashAlgorithm, HolderMode, Key, PoolConfig
@@ -131,6 +135,10 @@ class Pair:
             "truncate": (2, lambda: (self._request(), self.random.randint(0, LONGEST))),
             "lookup": (1, lambda: (list(self.state.index),)),
             "find": (3, lambda: (list(self.state.index),)),
+            "lookup_longest": (1, lambda: ([self._key() for _ in range(self.random.randint(0, MOST_BLOCKS))],)),
+            "find_matrix": (3, lambda: (self._request(),)),
+            "uses": (3, lambda: (self._some(range(self.config.num_blocks)), self._holder())),
+            "read": (1, lambda: (self._block(), self._holder())),
             "full_key": (1, lambda: (self._block(),)),
             "contains": (1, lambda: (self._key(), self._block())),
             "take_events": (2, tuple),
@@ -238,7 +246,7 @@ class Pair:
 
     def _compare(self, name: str, arguments: tuple[object, ...]) -> None:
         self.last_call = f"{name}{arguments}"
-        expected = _outcome(self.theirs, name, arguments)
+        expected = self._expected(name, arguments)
         translated = [self.requests[a.request_id][1] if isinstance(a, reference.Request) else a for a in arguments]
         got = _outcome(self.ours, name, translated)
         if isinstance(expected, PoolError) and isinstance(got, PoolError):
@@ -248,6 +256,29 @@ class Pair:
         if expected != got:
             raise Mismatch(f"{self.last_call}: the reference answers {expected!r}, the core {got!r}")
         self._compare_state()
+
+    def _expected(self, name: str, arguments: tuple[Any, ...]) -> object:
+        """What the call has to answer: what the reference does, or what follows from it where it has no such call."""
+        if name == "lookup_longest":
+            return list(takewhile(lambda block: block is not None, self.theirs.lookup(*arguments)))
+        if name == "find_matrix":
+            return self._matrix(*arguments)
+        if name == "uses":
+            return [self._use(self.state.blocks[block], arguments[1]) for block in arguments[0]]
+        return _outcome(self.theirs, name, arguments)
+
+    def _matrix(self, request: reference.Request) -> bytes:
+        """For all keys of a request who serves them, who has them reserved, and who would serve them; -1 for nobody."""
+        groups = range(len(self.config.groups))
+        hits = self.theirs.find([make_key(group, digest) for group in groups for digest in request.hashes])
+        found = [getattr(hit, part) for part in ("block", "reserved", "pending") for hit in hits]
+        return array("i", [-1 if block is None else block for block in found]).tobytes()
+
+    def _use(self, block: BlockState, holder: str | None) -> tuple[int, bool, int, int]:
+        """References, whether the holder writes the block, how far its keys and its other readers reach."""
+        named = max([position for _, position in block.keys], default=0)
+        read = max([served.position for name, served in block.holders if served and name != holder], default=0)
+        return block.ref_cnt, self.named and block.writer == holder, named, read
 
     def _compare_state(self) -> None:
         self.state = state = self.theirs.observe()
