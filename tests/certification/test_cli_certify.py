@@ -16,6 +16,7 @@ from kvproof.conformance.cli import app
 from kvproof.conformance.commands import certify as command
 from kvproof.conformance.operations import Allocate, CachePartialBlock, Evict, Free, KeyRef, Operation, Touch, Write
 from kvproof.conformance.scope import Scope
+from kvproof.conformance.vectors import DamagedVectors
 
 SHORT = Profile("quick", walks=3, illegal_walks=2, operations=100, exhaustive=False, workloads=False, hybrid_walks=40)
 
@@ -52,6 +53,16 @@ def test_a_failure_is_shown_with_its_clause_and_its_trace(tmp_path: Path) -> Non
 
     again = CliRunner().invoke(app, ["replay", str(folders[0] / "trace.jsonl"), "--target", BROKEN])
     assert again.exit_code == 1, again.output
+
+
+def test_without_all_vectors_nothing_is_certified(monkeypatch: pytest.MonkeyPatch) -> None:
+    def damaged() -> tuple[()]:
+        raise DamagedVectors("vectors are missing (86-joint-hit.jsonl)")
+
+    monkeypatch.setattr(examine, "vectors", damaged)
+    result = run("reference", "--profile", "quick")
+    assert result.exit_code == 4
+    assert result.stderr == "kvproof certify: vectors are missing (86-joint-hit.jsonl)\n"
 
 
 def test_a_trace_is_made_short(tmp_path: Path) -> None:

@@ -203,3 +203,8 @@ def test_a_wrong_file_of_known_divergences_is_refused(tmp_path: Path, text: str,
     (tmp_path / "known.toml").write_text(text)
     with pytest.raises(KnownError, match=says):
         read_known(tmp_path / "known.toml")
+
+
+def test_a_device_is_no_file_of_known_divergences() -> None:
+    with pytest.raises(KnownError, match="is a device"):
+        read_known(Path("/dev/zero"))

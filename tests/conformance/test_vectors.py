@@ -1,9 +1,13 @@
 from __future__ import annotations
 
+import re
+import shutil
 import subprocess
 import sys
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from importlib import resources
+from pathlib import Path
 from typing import Any
 
 import msgspec
@@ -31,9 +35,17 @@ from kvproof.conformance.operations import (
     Touch,
     Write,
 )
-from kvproof.conformance.vectors import is_draining, read_vectors, vectors, vectors_of
+from kvproof.conformance.vectors import (
+    DATA,
+    DIGESTS,
+    DamagedVectors,
+    is_draining,
+    read_vectors,
+    vectors,
+    vectors_of,
+)
 from kvproof.conformance.vectors.expectations import Rejected, drained_vector, draining_vector
-from kvproof.conformance.vectors.generate import made_of
+from kvproof.conformance.vectors.generate import FOLDER, made_of
 from kvproof.conformance.vectors.limits.hybrid_kinds import ROWS
 from kvproof.conformance.vectors.limits.kinds import POOL
 from kvproof.conformance.vectors.not_shown import NOT_SHOWN
@@ -218,6 +230,28 @@ def test_a_file_that_was_cut_is_no_file_of_vectors() -> None:
     cut = text[: text.rindex('{"end"')]
     with pytest.raises(TraceError, match=r"a\.jsonl was cut"):
         list(read_vectors(cut, "a.jsonl"))
+
+
+DAMAGES: dict[str, tuple[Callable[[Path], object], str]] = {
+    "missing": (lambda folder: (folder / "86-joint-hit.jsonl").unlink(), "86-joint-hit.jsonl"),
+    "empty": (lambda folder: (folder / "86-joint-hit.jsonl").write_text(""), "86-joint-hit.jsonl"),
+    "more than there were": (lambda folder: (folder / "99.jsonl").write_text(""), "99.jsonl"),
+    "changed": (lambda folder: (folder / "30-blocks.jsonl").open("ab").write(b"\xff"), "30-blocks.jsonl"),
+    "without digests": (lambda folder: (folder / DIGESTS).unlink(), "10-positions.jsonl, 20-hashes.jsonl"),
+}
+
+
+@pytest.mark.parametrize("damage", DAMAGES)
+def test_vectors_that_are_not_as_they_were_shipped_are_named(
+    damage: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    shutil.copytree(FOLDER, tmp_path / DATA)
+    monkeypatch.setattr(resources, "files", lambda package: tmp_path)
+    assert len(vectors.__wrapped__()) == len(vectors())
+    do, named = DAMAGES[damage]
+    do(tmp_path / DATA)
+    with pytest.raises(DamagedVectors, match=rf"\({re.escape(named)}.*\); install kvproof again"):
+        vectors.__wrapped__()
 
 
 # Making

@@ -96,7 +96,7 @@ def test_a_refuted_obligation_ends_with_1_and_shows_the_counterexample(
     assert "touch / INV-COUNT-1: refuted: there is a counterexample" in text
     assert "The state before satisfies every invariant, the state after breaks this one." in text
     assert re.search(r"» \d", text)
-    assert re.search(r"Not proved: \d\d of 54 obligations are, \d+ complaints", text)
+    assert re.search(r"Not accepted: \d\d of 54 obligations are proved, and \d+ complaints", text)
 
 
 def test_z3_without_an_answer_ends_with_1_and_says_what_to_do(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:

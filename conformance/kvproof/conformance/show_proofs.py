@@ -162,7 +162,8 @@ def _show_outcome(console: Console, report: Report, timeout_s: float) -> None:
     if not complaints:
         say(console, f"Proved: {count}, and none of it vacuous. {report.seconds:.0f} s", "bold green")
         return
-    say(console, f"Not proved: {count} are, {len(complaints)} complaints. {report.seconds:.0f} s", "bold red")
+    also = f"and {len(complaints)} complaints are above"
+    say(console, f"Not accepted: {count} are proved, {also}. {report.seconds:.0f} s", "bold red")
     if report.is_undecided():
         say(
             console,

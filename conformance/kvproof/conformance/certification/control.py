@@ -56,7 +56,7 @@ def mutation_control(
     chosen = planted() if mutants is None else mutants
     caught, missed = [], []
     for number, mutant in enumerate(chosen):
-        tell(f"control: {number} of {len(chosen)} planted faults")
+        tell(f"planted faults: {number} of {len(chosen)}")
         started = time.process_time()
         if is_noticed(mutant):
             seconds = round(time.process_time() - started, 3)

@@ -113,7 +113,8 @@ class _Examiner:
                     self._done.crash = crash_of(broken, name, self._reopen)
                 return self._done
             self._note(outcome, time.process_time() - started)
-        self._tell("making traces short")
+        if self._findings:
+            self._tell("making traces short")
         found = failures(
             self._backend, self._done.capabilities, self._findings, self._done.vectors_of, self._tell_short
         )

@@ -28,6 +28,8 @@ class KnownError(ValueError):
 
 def read_known(file: Path) -> list[KnownDivergence]:
     """Read the file; raises `KnownError`."""
+    if file.is_char_device():
+        raise KnownError(f"{file} is a device, not a file")
     try:
         found = tomllib.loads(file.read_text(encoding="utf-8"))
         listed = msgspec.convert(found.pop("divergence", []), list[KnownDivergence])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from pathlib import Path
 from typing import Annotated
 
@@ -20,11 +21,16 @@ from kvproof.conformance.certification.output import OutputError, check_output, 
 from kvproof.conformance.certification.profiles import DEEP, PROFILES, QUICK, STANDARD, Profile
 from kvproof.conformance.certification.result import KnownDivergence, Run
 from kvproof.conformance.certification.show import show_run
-from kvproof.conformance.certification.verdict import ExitCode, exit_code, no_certificate
+from kvproof.conformance.certification.verdict import ExitCode, exit_code, no_certificate, verdict
 from kvproof.conformance.signals import ending_in_order
 from kvproof.conformance.terminal import complain, say
+from kvproof.conformance.vectors import DamagedVectors
 
 BUDGET = 10
+
+
+MOST_BUDGET = 10_000
+"""A week or so; more is a slip of the keyboard."""
 
 
 def _profile(name: str) -> str:
@@ -45,6 +51,7 @@ def certify(
         int | None,
         typer.Option(
             min=1,
+            max=MOST_BUDGET,
             help="How many times the random walks of standard --profile deep does, each with a seed of its own; once "
             "takes the reference about 55 CPU seconds, and all that is not random another 80.",
             show_default="10",
@@ -102,9 +109,13 @@ def _run(
     try:
         with console.status("smoke") as status:
             driven = driven_files(backend.identify()[0])
-            done = examine(backend, profile, seed, _Progress(console, status).tell, lambda: open_subject(target))
-            control = last_control() if profile.name == QUICK.name else mutation_control(tell=status.update)
+            tell = _Progress(console, status).tell
+            done = examine(backend, profile, seed, tell, lambda: open_subject(target))
+            control = last_control() if profile.name == QUICK.name else mutation_control(tell=tell)
         return run_of(done, target, profile, seed, driven, control, known)
+    except DamagedVectors as error:
+        complain("certify", error)
+        raise typer.Exit(ExitCode.INCONCLUSIVE) from None
     except AdapterError as error:
         complain("certify", error)
         raise typer.Exit(ExitCode.ADAPTER_ERROR) from None
@@ -115,20 +126,29 @@ def _run(
         backend.close()
 
 
+LOG_INTERVAL = 30.0
+"""Seconds between two lines on one thing, where there is no terminal."""
+
+
 class _Progress:
-    """What is being done: redrawn on a terminal; elsewhere a line whenever something else begins."""
+    """What is being done: redrawn on a terminal; elsewhere a line whenever something else begins, and now and then."""
 
     def __init__(self, console: Console, status: Status) -> None:
         self._console, self._status = console, status
-        self._told = ""
+        self._told, self._due = "", 0.0
 
     def tell(self, text: str) -> None:
         """Take note of how far the run is."""
         self._status.update(text)
-        what = text.partition(":")[0]
-        if not self._console.is_terminal and what != self._told:
-            self._told = what
+        if self._console.is_terminal:
+            return
+        what, now = text.partition(":")[0], time.monotonic()
+        if what != self._told:
+            self._told, self._due = what, now + LOG_INTERVAL
             say(self._console, f"{what} ...")
+        elif now >= self._due:
+            self._due = now + LOG_INTERVAL
+            say(self._console, text)
 
 
 def _write(console: Console, run: Run, out: Path) -> None:
@@ -137,7 +157,7 @@ def _write(console: Console, run: Run, out: Path) -> None:
     except OutputError as error:
         complain("certify", error)
         raise typer.Exit(ExitCode.USAGE) from None
-    parts = ["the certificate"] * certified + ["report.html", "junit.xml"]
+    parts = [f"certificate.json ({verdict(run)})"] * certified + ["report.html", "junit.xml"]
     parts += ["failures"] * bool(run.failures)
     parts += ["crash"] * (run.crash is not None)
     say(console, f"written to {out}: {', '.join(parts)}")

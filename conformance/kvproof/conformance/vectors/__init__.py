@@ -15,6 +15,7 @@ mutants the vectors notice.
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Iterable, Iterator
 from functools import cache
 from importlib import resources
@@ -27,15 +28,39 @@ from kvproof.conformance.operations import TakeEvents
 DATA = "data"
 """The folder of the files, below this package."""
 
+DIGESTS = "SHA256SUMS"
+"""The file in it that names the others, as `sha256sum` writes it."""
+
 _END = '{"end":'
+
+
+class DamagedVectors(Exception):
+    """The files are not as they were shipped, so that a backend could pass by what is missing."""
 
 
 @cache
 def vectors() -> tuple[Trace, ...]:
-    """All shipped vectors, chapter by chapter; what goes without saying in the files is said."""
+    """All shipped vectors, chapter by chapter; what goes without saying in the files is said. Raises DamagedVectors."""
+    return tuple(vector for name, text in _files().items() for vector in read_vectors(text, name))
+
+
+def _files() -> dict[str, str]:
+    """The texts of all files, by their names."""
     folder = resources.files(__name__) / DATA
-    files = sorted((file for file in folder.iterdir() if file.name.endswith(".jsonl")), key=lambda file: file.name)
-    return tuple(vector for file in files for vector in read_vectors(file.read_text(encoding="utf-8"), file.name))
+    found = {file.name: file.read_bytes() for file in folder.iterdir() if file.is_file()}
+    texts = {name: found[name].decode(errors="replace") for name in sorted(found) if name != DIGESTS}
+    shipped = found.get(DIGESTS, b"").decode(errors="replace")
+    if digests_of(texts) != shipped:
+        lines, names = set(shipped.splitlines()), {line.partition("  ")[2] for line in shipped.splitlines()}
+        other = {line.partition("  ")[2] for line in digests_of(texts).splitlines() if line not in lines}
+        wrong = ", ".join(sorted(other | (names - texts.keys()))) or DIGESTS
+        raise DamagedVectors(f"vectors are missing, or other ones than were shipped ({wrong}); install kvproof again")
+    return texts
+
+
+def digests_of(texts: dict[str, str]) -> str:
+    """The text of the file of digests."""
+    return "".join(f"{hashlib.sha256(text.encode()).hexdigest()}  {name}\n" for name, text in sorted(texts.items()))
 
 
 def vectors_of(clauses: Iterable[str]) -> list[Trace]:

@@ -19,7 +19,7 @@ from kvproof.conformance.certification.trace import Trace, write
 from kvproof.conformance.mutation.catalogue import MUTANTS
 from kvproof.conformance.mutation.clause_tests import find_tests
 from kvproof.conformance.mutation.mutant import Mutant
-from kvproof.conformance.vectors import DATA
+from kvproof.conformance.vectors import DATA, DIGESTS, digests_of
 from kvproof.conformance.vectors.expectations import DRAINS, Rejected, drained_vector, draining_vector
 from kvproof.conformance.vectors.limits import limit_tapes
 from kvproof.conformance.vectors.not_shown import NOT_SHOWN
@@ -43,6 +43,7 @@ def main(arguments: list[str]) -> int:
     lost = Counter(recorder.lost)
     limits = [Recording(limit.name, limit.clauses, tape) for limit, tape in limit_tapes()]
     files = files_of(made_of([*recorder.recordings, *limits], lost))
+    files[DIGESTS] = digests_of(files)
     if arguments == ["--check"]:
         stale = [name for name in sorted({*files, *_present()}) if files.get(name) != _present().get(name)]
         print("\n".join(f"{name} is not what the clause tests give; make the vectors anew" for name in stale))
@@ -120,11 +121,10 @@ def _with_header(vector: Trace, **changes: object) -> Trace:
 
 
 def _present() -> Mapping[str, str]:
-    return {file.name: file.read_text(encoding="utf-8") for file in FOLDER.glob("*.jsonl")}
+    return {file.name: file.read_text(encoding="utf-8") for file in FOLDER.iterdir()}
 
 
 def _write(files: Mapping[str, str]) -> None:
-    FOLDER.mkdir(exist_ok=True)
     for name in _present():
         (FOLDER / name).unlink()
     for name, text in files.items():
