@@ -23,8 +23,10 @@ from kvproof.conformance.operations import (
     CachePartialBlock,
     Evict,
     Free,
+    KeyRef,
     Lookup,
     Operation,
+    Reset,
     TakeEvents,
     Write,
     name_of,
@@ -101,6 +103,26 @@ def test_events_that_were_not_looked_at_are_read_when_they_are_taken() -> None:
     operations = block_with(FULL, Evict((1,)), TakeEvents())
     found = divergence(with_mutant("newest_events_come_first"), operations, watch=False)
     assert clause_of(found) == "EVENT-DRAIN-1"
+
+
+@pytest.mark.parametrize(
+    ("before", "clause"),
+    [
+        ([FULL, Free("r1", (1,)), Allocate("r1", 3)], "POOL-ALLOC-2"),
+        ([FULL, Evict((1,))], "POOL-EVICT-1"),
+        ([FULL, Evict((1,)), HALF], "POOL-EVICT-1"),
+        ([FULL, Free("r1", (1,)), Reset()], "POOL-RESET-1"),
+        ([], "POOL-LOOKUP-1"),
+    ],
+)
+def test_a_key_that_is_found_though_it_is_gone_is_blamed_on_what_should_have_taken_it_away(
+    before: list[Operation], clause: str
+) -> None:
+    def find_it(operation: Operation, step: Step) -> Step:
+        return msgspec.structs.replace(step, answer=Answer([1])) if isinstance(operation, Lookup) else step
+
+    operations = [*block_with(*before), Lookup((KeyRef("r1", 0, 4),))]
+    assert clause_of(divergence(Changed(find_it, observes=()), operations)) == clause
 
 
 def test_a_backend_that_shows_nothing_is_judged_by_its_answers() -> None:

@@ -9,6 +9,7 @@ from kvproof.conformance.backends.wire import Hit
 from kvproof.conformance.certification.attribution.case import Case, Clauses
 from kvproof.conformance.certification.attribution.content import of_content
 from kvproof.conformance.certification.attribution.events import of_drained
+from kvproof.conformance.certification.attribution.history import clause_of_removal
 from kvproof.conformance.certification.attribution.running import is_of_running, of_result_of_running
 from kvproof.conformance.certification.attribution.tables import REFUSALS, RESULTS, USUAL_REFUSALS
 from kvproof.conformance.operations import (
@@ -21,9 +22,11 @@ from kvproof.conformance.operations import (
     CacheFullBlocks,
     CachePartialBlock,
     Commit,
+    Find,
     Finish,
     FullKey,
     Hashes,
+    KeyRef,
     Lookup,
     Match,
     Operation,
@@ -219,6 +222,8 @@ def _of_result(case: Case, expected: object, got: object) -> Clauses:
     operation = case.operation
     if is_of_running(case):
         return of_result_of_running(case, expected, got)
+    if isinstance(operation, Lookup | Find) and (clauses := _of_what_was_removed(case, operation, expected, got)):
+        return clauses
     match operation:
         case Hashes():
             return _of_hashes(case.found.operations)
@@ -304,6 +309,17 @@ def _of_hits(case: Case, expected: object, got: object) -> Clauses:
     if any((one["reserved"], one["writer"]) != (other["reserved"], other["writer"]) for one, other in differ):
         return ("STEP-LOOKUP-1",)
     return ("STEP-LOOKUP-2",)
+
+
+def _of_what_was_removed(case: Case, operation: Lookup | Find, expected: object, got: object) -> Clauses:
+    """A key that nothing has any more is found all the same: the operation that took it away did not."""
+    for ref, wanted, found in zip(operation.keys, _items(expected), _items(got), strict=False):
+        block = _fields(found)["block"]
+        if _fields(wanted)["block"] is not None or type(block) is not int or not isinstance(ref, KeyRef):
+            continue
+        if clause := clause_of_removal(case.found, ref, block):
+            return (clause, RESULTS[case.name])
+    return ()
 
 
 def _items(value: object) -> Iterable[object]:
