@@ -7,9 +7,9 @@ from random import Random
 
 import pytest
 
-from kvproof.conformance.bench import calls, memory, replay, speed
+from kvproof.conformance.bench import calls, hybrid, memory, replay, speed
 from kvproof.conformance.bench.contents import BLOCK_TOKENS, Contents, compare
-from kvproof.conformance.bench.plan import Batch, CallsPart, MemoryPart, ReplayPart, SpeedPart
+from kvproof.conformance.bench.plan import Batch, CallsPart, HybridPart, MemoryPart, ReplayPart, SpeedPart
 from kvproof.conformance.bench.run import run_part
 from kvproof.conformance.bench.sides import OURS as OUR_NAME
 from kvproof.conformance.bench.sides import VLLM, BenchError, load
@@ -130,6 +130,19 @@ def test_objects_of_the_keys_are_counted() -> None:
     found = memory.measure(KeepsObjects, MemoryPart(2_000, HashAlgorithm.XXH3_128, 1))
     assert found.tracked_with_keys >= 1_999
     assert found.while_filled.collections > 0
+
+
+def test_the_longest_registration_is_one_of_those_that_fill_the_pool() -> None:
+    found = memory.measure(OURS, MemoryPart(2_000, HashAlgorithm.XXH3_128, 1))
+    assert 0 < found.longest_ms < 1e3 * found.while_filled.of_seconds
+
+
+def test_every_model_is_measured_and_shares_whole_blocks() -> None:
+    found = hybrid.measure(HybridPart((100,), rounds=2))
+    assert [each.model for each in found] == list(hybrid.MODELS)
+    assert {each.hit for each in found} == {96}
+    assert all(len(rounds) == 2 for each in found for rounds in (each.first_match, each.decode, each.prefill))
+    assert all(min(each.decode) > 0 for each in found)
 
 
 @pytest.mark.parametrize("name", ["kvproof.nowhere:Side", "kvproof.gpu_backend.bench:Nobody"])

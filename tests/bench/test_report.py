@@ -13,6 +13,7 @@ from typer.testing import CliRunner, Result
 from kvproof.conformance.bench import run as runner
 from kvproof.conformance.bench.calls import Slowest
 from kvproof.conformance.bench.goals import Verdict, mean_ratio, missed, verdicts
+from kvproof.conformance.bench.hybrid import HybridCost
 from kvproof.conformance.bench.memory import Collector, Memory
 from kvproof.conformance.bench.page import page_of, write
 from kvproof.conformance.bench.plan import LARGE
@@ -37,7 +38,9 @@ def cells(times: dict[int, float] = TIMES, events: bool = False) -> list[Cell]:
 
 
 def memory(algorithm: HashAlgorithm, resident: float, tracked: int = 3) -> Memory:
-    return Memory("kvproof", LARGE, algorithm, 1, resident, 120.0, tracked, 2, 0.1, 0.2, Collector(0.01, 3, 4.0, 2.0))
+    return Memory(
+        "kvproof", LARGE, algorithm, 1, resident, 120.0, tracked, 2, 0.1, 0.2, Collector(0.01, 3, 4.0, 2.0), 7.5
+    )
 
 
 def slowest(worst: float) -> Slowest:
@@ -58,6 +61,7 @@ def report(**changed: object) -> Report:
         memory=[memory(HashAlgorithm.XXH3_128, 126.4), memory(HashAlgorithm.SHA256, 157.8)],
         slowest=[],
         replays=[Replay("a workload", 400, 50, 0, 1_000, 780, (5.0,), (20.0,))],
+        hybrid=[HybridCost("a model", 1_000, 992, [5.0], [6.0, 8.0, 7.0], [3.0], [4.0], [9.0])],
     )
     return msgspec.structs.replace(full, **{"slowest": [slowest(400.0)], **changed})
 
@@ -125,6 +129,9 @@ def test_the_terminal_shows_median_minimum_and_times_and_the_load() -> None:
     assert "Load average before the run 0.1, at most 1.2" in text
     assert "a processor, 2 cores, a system; Python 3.11.7, torch 2.13.0, vLLM 0.33.0" in text
     assert "0 goals of 9 missed" in text
+    assert "five operations, events on, 1,000,000 blocks, k=16 none 4.0 -" in text
+    assert "a model 1,000 992 5.0 (5.0) 7.0 (6.0) 3.0 (3.0) 4.0 (4.0) 9.0 (9.0)" in text
+    assert "xxh3_128, 1 additional key 126.4 120.0 7.5" in text
 
 
 def test_the_page_has_tables_and_a_plot_where_vllm_was_measured(tmp_path: Path) -> None:

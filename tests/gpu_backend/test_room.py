@@ -9,6 +9,7 @@ import torch
 
 from kvproof.gpu_backend import BlockPool
 from kvproof.gpu_backend import pool as pool_module
+from kvproof.gpu_backend.arena import REGIONS
 from kvproof.spec.errors import ConcurrentUse, InvalidArgument, OutOfBlocks, OutOfRange
 from kvproof.spec.events import Removed, Stored
 from kvproof.spec.vocabulary import CommitMode, GroupConfig, GroupKind, HolderMode, PoolConfig
@@ -171,3 +172,37 @@ def test_an_error_says_what_was_wrong_and_what_is_allowed() -> None:
     pool = full_pool(5)
     with pytest.raises(OutOfBlocks, match=r"allocate\(9, 'r2'\).*4 blocks are free"):
         pool.allocate(9, "r2")
+
+
+class WatchedPool(CrampedPool):  # type: ignore[misc, valid-type]
+    """Notes which regions grow."""
+
+    def __init__(self) -> None:
+        self.grown: list[int] = []
+        super().__init__(config(9))
+
+    def _grow(self, region: int, wanted: int) -> None:
+        self.grown.append(region)
+        super()._grow(region, wanted)
+
+
+def test_room_that_was_reserved_is_not_made_later() -> None:
+    without, pool, entries = WatchedPool(), WatchedPool(), REGIONS["entries"]
+    fill(without)
+    assert entries in without.grown
+    pool.reserve(8)
+    assert pool.grown == [entries]
+    pool.reserve(8)
+    fill(pool)
+    assert pool.grown.count(entries) == 1
+    pool.check()
+
+
+@pytest.mark.parametrize("keys", [-1, 2**40, 2**70])
+def test_room_for_an_impossible_number_of_keys_is_refused(keys: int) -> None:
+    pool = BlockPool(config(9))
+    before = pool.arena.clone()
+    with pytest.raises(OutOfRange):
+        pool.reserve(keys)
+    assert pool.arena.equal(before)
+    fill(pool)

@@ -10,10 +10,20 @@ from collections.abc import Sequence
 import torch
 
 from kvproof.gpu_backend.hashing import make_key
+from kvproof.gpu_backend.hybrid import HybridCache
 from kvproof.gpu_backend.pool import BlockPool
 from kvproof.gpu_backend.request import Request
 from kvproof.spec.events import Event, Removed, Stored
-from kvproof.spec.vocabulary import GroupConfig, GroupKind, HashAlgorithm, HolderMode, Key, PoolConfig
+from kvproof.spec.vocabulary import (
+    CommitMode,
+    GroupConfig,
+    GroupKind,
+    HashAlgorithm,
+    HolderMode,
+    HybridConfig,
+    Key,
+    PoolConfig,
+)
 
 GROUP = 0
 
@@ -121,6 +131,54 @@ class Side:
     def own_bytes(self) -> int:
         """The arena's size."""
         return self.pool.arena.nbytes
+
+
+class HybridSide:
+    """A cache over all groups of a model, see `kvproof.conformance.bench.hybrid`; each call is a step of its own."""
+
+    def __init__(self, groups: Sequence[GroupConfig], block_tokens: int, num_blocks: int) -> None:
+        config = PoolConfig(
+            num_blocks,
+            block_tokens,
+            tuple(groups),
+            HashAlgorithm.XXH3_128,
+            SEED,
+            commit=CommitMode.STEPS,
+            hybrid=HybridConfig(),
+        )
+        self.pool = BlockPool(config, events=False)
+        self.cache = HybridCache(self.pool)
+
+    def request(self, name: str, tokens: list[int]) -> Request:
+        """A request that waits."""
+        return self.pool.request(name, tokens)
+
+    def match(self, request: Request) -> int:
+        """The tokens of its joint hit."""
+        return self.cache.match(request).hit
+
+    def prefill(self, request: Request) -> None:
+        """Begin it where it can, and compute its prompt in as few chunks as may be."""
+        step, cache, total = self.pool.begin_step(), self.cache, request.num_tokens
+        found = cache.match(request)
+        end = cache.split(request, found.hit, total - found.hit, total - found.hit, found.junction)
+        cache.admit(request, end)
+        cache.commit(step)
+        while end < total:
+            step = self.pool.begin_step()
+            end = cache.split(request, end, total - end, total - end, found.junction)
+            cache.advance(request, end)
+            cache.commit(step)
+
+    def append(self, request: Request, token: int) -> None:
+        """It got a token."""
+        request.append([token])
+
+    def decode(self, request: Request) -> None:
+        """Compute the token that it got."""
+        step = self.pool.begin_step()
+        self.cache.advance(request, request.num_tokens)
+        self.cache.commit(step)
 
 
 def _published(digest: bytes) -> int:

@@ -15,7 +15,7 @@ import torch
 
 from kvproof.gpu_backend import _core, saving
 from kvproof.gpu_backend.arena import GROUP_WORDS, HEADER, REGIONS, Views, header_of, new_arena, region_of
-from kvproof.gpu_backend.checks import check_config
+from kvproof.gpu_backend.checks import check_config, check_int
 from kvproof.gpu_backend.hashing import PrefixHasher
 from kvproof.gpu_backend.observation import Observer, PoolState
 from kvproof.gpu_backend.program import StepProgram
@@ -152,6 +152,19 @@ class BlockPool(_core.PoolBase):
             if self._observer is None:
                 self._observer = Observer(self.views())
             return self._observer.state(self._names, [self._event(raw) for raw in self._events()])
+        finally:
+            self._leave()
+
+    def reserve(self, keys: int) -> None:
+        """Make room for so many keys in all, so that no later call has to, which lays the whole arena out anew.
+
+        A pool begins with room for an eighth more keys than it has blocks. Raises OutOfRange and MemoryError.
+        """
+        check_int("keys", keys, 0, None)
+        self._enter("reserve")
+        try:
+            if keys > self._rows()[REGIONS["entries"]]:
+                self._grow(REGIONS["entries"], keys)
         finally:
             self._leave()
 

@@ -59,6 +59,8 @@ class Memory(msgspec.Struct, frozen=True):
     """Of a full collection."""
     collect_ms_with_keys: float
     while_filled: Collector
+    longest_ms: float
+    """The longest registration of the keys of one request, which may have to make the pool larger."""
 
 
 def measure(make: MakeSide, part: MemoryPart) -> Memory:
@@ -69,7 +71,8 @@ def measure(make: MakeSide, part: MemoryPart) -> Memory:
         side = _make(make, part.num_blocks, part.algorithm)
         tracked, collect_ms = len(gc.get_objects()), _collect_ms()
         with _frozen():
-            while_filled = _watch(lambda: _fill(side, part, Random(part.num_blocks)))
+            registrations: list[float] = []
+            while_filled = _watch(lambda: registrations.extend(_fill(side, part, Random(part.num_blocks))))
             after, own = _resident(), side.own_bytes()
             return Memory(
                 side=side.name,
@@ -83,6 +86,7 @@ def measure(make: MakeSide, part: MemoryPart) -> Memory:
                 collect_ms=collect_ms,
                 collect_ms_with_keys=_collect_ms(),
                 while_filled=while_filled,
+                longest_ms=1e3 * max(registrations, default=0.0),
             )
 
 
@@ -101,12 +105,15 @@ def _make(make: MakeSide, num_blocks: int, algorithm: HashAlgorithm) -> Side:
     return make(num_blocks, BLOCK_TOKENS, HASH_TOKENS, algorithm, False)
 
 
-def _fill(side: Side, part: MemoryPart, random: Random) -> None:
-    """Each request is freed at once: blocks that were never used are taken first, so that all get their keys."""
+def _fill(side: Side, part: MemoryPart, random: Random) -> Iterator[float]:
+    """Fill the pool; the seconds of each registration.
+
+    Each request is freed at once: blocks that were never used are taken first, so that all get their keys.
+    """
     for k in _requests_of(part.num_blocks - 1):
         tokens, digests = _prompt(part, k, random)
         [table], _ = side.allocate(1, k)
-        _register(side, tokens, digests, table, part.additional)
+        yield _register(side, tokens, digests, table, part.additional)
         side.free([table[::-1]])
 
 
@@ -124,12 +131,14 @@ def _prompt(part: MemoryPart, k: int, random: Random) -> tuple[list[int], list[b
     return random_tokens(random, k * BLOCK_TOKENS), digests
 
 
-def _register(side: Side, tokens: list[int], digests: list[bytes], table: list[object], additional: int) -> None:
-    request = side.request(tokens, digests)
+def _register(side: Side, tokens: list[int], digests: list[bytes], table: list[object], additional: int) -> float:
+    """How many seconds it takes, the request apart."""
+    request, started = side.request(tokens, digests), time.thread_time()
     if additional:
         side.cache_partial(request, table, ENDS[len(ENDS) - 1 - additional :])
     else:
         side.cache([request], [table])
+    return time.thread_time() - started
 
 
 def _watch(run: Callable[[], None]) -> Collector:

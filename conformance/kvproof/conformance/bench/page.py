@@ -29,6 +29,12 @@ METHOD = """## How it is measured
 * vLLM's engine has the collector never look at the pool as it was made (`gc.freeze`), and so has the measurement: the
   objects of the keys came later. While the pool is filled the collector works as Python sets it up.
 * In the single calls neither pool has to grow. vLLM's index, a dict, is laid out anew now and then all the same.
+* Nor is growing part of the other calls. A pool begins with room for an eighth more keys than it has blocks; where it
+  needs more, the whole arena is laid out anew within one call ("longest registration" has it; in vLLM it is dicts that
+  grow). `BlockPool.reserve` makes the room beforehand.
+* A request over all groups: nothing is cached for the first one, which prefills in as few chunks as there may be and
+  decodes 64 tokens, one a step; the second one shares all of its prompt and has 50 tokens more. Blocks of all groups
+  have 16 tokens; hashing is not included.
 * Recorded requests are looked up, touched, allocated, registered and freed; eight run at a time, and a block has two
   tokens.
 """

@@ -53,7 +53,14 @@ class ReplayPart(msgspec.Struct, frozen=True, tag="replay"):
     rounds: int = ROUNDS
 
 
-Part = SpeedPart | MemoryPart | CallsPart | ReplayPart
+class HybridPart(msgspec.Struct, frozen=True, tag="hybrid"):
+    """Requests of these lengths over all groups of a model; of kvproof alone."""
+
+    contexts: tuple[int, ...]
+    rounds: int = ROUNDS
+
+
+Part = SpeedPart | MemoryPart | CallsPart | ReplayPart | HybridPart
 
 
 class Plan(msgspec.Struct, frozen=True):
@@ -71,6 +78,8 @@ def title(part: Part) -> str:
             return f"memory, {keys_of(part.num_blocks, part.algorithm, part.additional)}"
         case CallsPart():
             return f"slowest calls, {part.num_blocks:,} blocks"
+        case HybridPart():
+            return "requests over all groups of a model"
     return f"replay of {part.workload}, {part.num_blocks:,} blocks"
 
 
@@ -94,6 +103,7 @@ FULL = Plan(
         ReplayPart("mooncake_synthetic", 16_000),
         ReplayPart("lmcache_miniswe", 4_000),
         ReplayPart("lmcache_taubench", 400),
+        HybridPart((1_000, 10_000, 100_000)),
     )
 )
 """What the goals are about."""
@@ -104,6 +114,7 @@ QUICK = Plan(
         MemoryPart(1_000, HashAlgorithm.XXH3_128, 1),
         CallsPart(1_000, (Batch(16, 10), Batch(1, 50))),
         ReplayPart("lmcache_taubench", 400, 50, rounds=3),
+        HybridPart((1_000,), rounds=3),
     )
 )
 """Some seconds, to see that everything works."""

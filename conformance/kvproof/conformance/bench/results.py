@@ -7,6 +7,7 @@ from pathlib import Path
 import msgspec
 
 from kvproof.conformance.bench.calls import Slowest
+from kvproof.conformance.bench.hybrid import HybridCost
 from kvproof.conformance.bench.memory import Memory
 from kvproof.conformance.bench.replay import Replay
 from kvproof.conformance.bench.sides import BenchError
@@ -20,6 +21,7 @@ class Answer(msgspec.Struct, frozen=True):
     memory: list[Memory] = []
     slowest: list[Slowest] = []
     replays: list[Replay] = []
+    hybrid: list[HybridCost] = []
     versions: dict[str, str] = {}
     load: tuple[float, float] = (0.0, 0.0)
     error: str | None = None
@@ -48,6 +50,7 @@ class Report(msgspec.Struct, frozen=True):
     memory: list[Memory]
     slowest: list[Slowest]
     replays: list[Replay]
+    hybrid: list[HybridCost]
 
 
 def save(report: Report, file: Path) -> None:

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import msgspec
 
-from kvproof.conformance.bench.plan import MemoryPart, Part, Plan, title
+from kvproof.conformance.bench.plan import HybridPart, MemoryPart, Part, Plan, title
 from kvproof.conformance.bench.results import Answer, Machine, Report
 from kvproof.conformance.bench.sides import OURS, VLLM, BenchError
 from kvproof.conformance.bench.worker import Job
@@ -53,11 +53,14 @@ def run(plan: Plan, quick: bool, progress: Callable[[str, float | None], None]) 
         memory=[each for answer in answers for each in answer.memory],
         slowest=[each for answer in answers for each in answer.slowest],
         replays=[each for answer in answers for each in answer.replays],
+        hybrid=[each for answer in answers for each in answer.hybrid],
     )
 
 
 def _jobs(part: Part, with_vllm: bool) -> list[Job]:
-    """Both sides in one process, except for memory, which is that of a process."""
+    """Both sides in one process, except for memory, which is that of a process, and for what only we have."""
+    if isinstance(part, HybridPart):
+        return [Job(part, (OURS,))]
     sides = (OURS, VLLM) if with_vllm else (OURS,)
     return [Job(part, (side,)) for side in sides] if isinstance(part, MemoryPart) else [Job(part, sides)]
 

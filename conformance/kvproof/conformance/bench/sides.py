@@ -102,9 +102,14 @@ class MakeSide(Protocol):
 
 
 def load(name: str) -> MakeSide:
-    """The class behind `module:class`. Raises `BenchError`."""
+    """The class of the side behind `module:class`. Raises `BenchError`."""
+    return cast(MakeSide, class_named(name))
+
+
+def class_named(name: str) -> object:
+    """What is behind `module:class`. Raises `BenchError`."""
     module, _, attribute = name.partition(":")
     try:
-        return cast(MakeSide, getattr(importlib.import_module(module), attribute))
+        return getattr(importlib.import_module(module), attribute)
     except (ImportError, AttributeError) as error:
         raise BenchError(f"{name} cannot be loaded: {error}") from error

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from statistics import median
 
-from kvproof.conformance.bench.goals import mean_ratio, ratio, verdicts
+from kvproof.conformance.bench.goals import mean_ratio, measured_apart, ratio, verdicts
 from kvproof.conformance.bench.memory import Memory
 from kvproof.conformance.bench.plan import keys_of
 from kvproof.conformance.bench.results import Report
@@ -49,13 +49,14 @@ def tables(report: Report) -> list[Table]:
     found = [goals(report)]
     for events in (False, True):
         found += [_speed(report, events, num_blocks) for num_blocks in _pools(report)]
-    found += [_memory(report), _collector(report), _slowest(report), _replays(report)]
+    found += [_memory(report), _collector(report), _slowest(report), _replays(report), _hybrid(report)]
     return [table for table in found if table.rows]
 
 
 def goals(report: Report) -> Table:
     """What was to be reached, and what was."""
     rows = [(each.about, each.goal, each.measured, JUDGED[each.met]) for each in verdicts(report)]
+    rows += [(each.about, each.goal, each.measured, NOTHING) for each in measured_apart(report)]
     return Table("Goals", ("what", "goal", "measured", "reached"), rows, words=True)
 
 
@@ -95,6 +96,7 @@ def _ns(rounds: Sequence[float] | None) -> str:
 def _memory(report: Report) -> Table:
     sides = sorted({each.side for each in report.memory})
     columns = ["bytes for each block", *sides, "of it the arena"]
+    columns += [f"longest registration, ms: {side}" for side in sides]
     rows = []
     for (blocks, algorithm, additional), found in _by_kind(report).items():
         own = next((each.own for each in found.values() if each.own is not None), None)
@@ -103,6 +105,7 @@ def _memory(report: Report) -> Table:
                 keys_of(blocks, algorithm, additional),
                 *(_bytes(found[s].resident) if s in found else NOTHING for s in sides),
                 _bytes(own),
+                *(f"{found[s].longest_ms:.1f}" if s in found else NOTHING for s in sides),
             ]
         )
     return Table("Memory of the process, every block cached", columns, rows)
@@ -175,6 +178,15 @@ def _replays(report: Report) -> Table:
         ours, theirs = _us(each.ours), NOTHING if each.theirs is None else _us(each.theirs)
         rows.append((each.workload, f"{each.num_blocks:,}", f"{each.requests:,}", share, ours, theirs, times))
     return Table("Recorded requests, served one after the other; hits are those of both", columns, rows)
+
+
+def _hybrid(report: Report) -> Table:
+    columns = ("model", "context", "hit", "first match", "first prefill", "decode a token", "match", "prefill")
+    rows = []
+    for each in report.hybrid:
+        times = (each.first_match, each.first_prefill, each.decode, each.match, each.prefill)
+        rows.append((each.model, f"{each.context:,}", f"{each.hit:,}", *map(_us, times)))
+    return Table("Requests over all groups of a model, kvproof, in microseconds; median (minimum)", columns, rows)
 
 
 def _us(rounds: Sequence[float]) -> str:

@@ -12,8 +12,8 @@ import sys
 
 import msgspec
 
-from kvproof.conformance.bench import calls, memory, replay, speed
-from kvproof.conformance.bench.plan import CallsPart, MemoryPart, Part, SpeedPart
+from kvproof.conformance.bench import calls, hybrid, memory, replay, speed
+from kvproof.conformance.bench.plan import CallsPart, HybridPart, MemoryPart, Part, SpeedPart
 from kvproof.conformance.bench.results import Answer
 from kvproof.conformance.bench.sides import BenchError, load
 
@@ -36,6 +36,8 @@ def do(job: Job) -> Answer:
         found = Answer(memory=[memory.measure(make, part) for make in makes])
     elif isinstance(part, CallsPart):
         found = Answer(slowest=calls.measure(makes, part))
+    elif isinstance(part, HybridPart):
+        found = Answer(hybrid=hybrid.measure(part))
     else:
         found = Answer(replays=[replay.measure(makes, part)])
     versions = {"Python": platform.python_version()}
