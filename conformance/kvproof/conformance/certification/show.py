@@ -30,7 +30,7 @@ from kvproof.conformance.terminal import clipped, counted, say
 from kvproof.spec.clauses import clauses
 
 NAMED = 4
-"""Clauses that are named where a row says what was not exercised; the report has them all."""
+"""Clauses that are named where a row says what was not asked; the report has them all."""
 
 LAST_MOMENTS = 20
 """Operations that are shown of a crash; its file has them all."""
@@ -95,7 +95,7 @@ def _what_is_left(run: Run) -> list[str]:
 
 
 def _levels(run: Run) -> Table:
-    table = Table("level", "claimed", "status", "passed", "not exercised")
+    table = Table("level", "claimed", "status", "passed", "not asked")
     for row in levels_of(run):
         status = Text(row.status.value, _STYLES.get(row.status, "dim"))
         passed = f"{row.passed} of {row.total}"
