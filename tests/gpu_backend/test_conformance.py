@@ -25,7 +25,7 @@ def test_the_suite_finds_the_backend_by_its_name() -> None:
     target = project["project"]["entry-points"]["kvproof.backends"]["gpu"]
     assert target == f"{GpuBackend.__module__}:{GpuBackend.__qualname__}"
     identity, _ = open_subject(target).identify()
-    assert identity.name == "kvproof-gpu-backend"
+    assert identity.name == "kvproof-gpu-backend (on the CPU)"
 
 
 def test_it_claims_everything_that_can_be_claimed() -> None:

@@ -83,7 +83,7 @@ from kvproof.spec.vocabulary import (
     Residency,
 )
 
-IDENTITY = Identity("kvproof-gpu-backend", version("kvproof"), "C++", files=("kvproof.gpu_backend",))
+IDENTITY = Identity("kvproof-gpu-backend (on the CPU)", version("kvproof"), "C++", files=("kvproof.gpu_backend",))
 
 CAPABILITIES = Capabilities(
     levels=tuple(Level),
