@@ -76,13 +76,17 @@ def test_a_request_of_another_contract_is_not_admitted(hybrid: MakeHybrid) -> No
 
 @pytest.mark.clause("ADMIT-RANGE-1", "STEP-OPEN-2")
 def test_a_chunk_needs_an_open_step(hybrid: MakeHybrid) -> None:
-    rig = hybrid()
+    """It is refused before what is hit is touched, and before what leaves the window is freed."""
+    rig = hybrid(window(4, 3))
+    rig.serve("there", TWENTY, 8)
     r1 = rig.request("r1", TWENTY)
     with rig.refused(NoOpenStep):
-        rig.cache.admit(r1, 4)
-    rig.run(r1, 4)
+        rig.cache.admit(r1, 12)
+    rig.run(r1, 12)
     with rig.refused(NoOpenStep):
-        rig.cache.advance(r1, 8)
+        rig.cache.advance(r1, 16)
+    rig.advance(r1, 16)
+    assert rig.table(r1)[:2] == [0, 0]
 
 
 # All or nothing

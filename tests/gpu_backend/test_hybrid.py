@@ -357,6 +357,24 @@ def test_admissions_that_are_not_allowed_are_refused() -> None:
         model.cache.admit(request, 9)
 
 
+@pytest.mark.clause("ERR-TYPE-1")
+@pytest.mark.parametrize(
+    ("operation", "arguments"),
+    [("match", ()), ("split", (0, 1, 1, 0)), ("admit", (4,)), ("advance", (4,)), ("truncate", (2,))],
+)
+def test_only_requests_that_are_hashed_by_the_contract_of_the_pool_are_taken(
+    operation: str, arguments: tuple[int, ...]
+) -> None:
+    model = Model(FULL)
+    strangers = BlockPool(replace(config(FULL), hash_seed=b"another seed"))
+    model.pool.begin_step()
+    before = model.pool.observe()
+    for wrong in (None, "r", strangers.request("r", range_of(9))):
+        with pytest.raises(InvalidArgument):
+            getattr(model.cache, operation)(wrong, *arguments)
+    assert (model.pool.observe(), model.cache.running) == (before, {})
+
+
 # --- going on ---------------------------------------------------------------------------------------------------------
 
 

@@ -1,4 +1,4 @@
-"""The layers that run the backend: they pass what is right, and notice a mutant on either side."""
+"""The layers for requests that run, in reference and backend: they pass what is right, and notice a mutant."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from itertools import islice
 import pytest
 
 from kvproof.conformance.mutation import beside
-from kvproof.conformance.mutation.jobs import Job
+from kvproof.conformance.mutation.jobs import Job, LayerResult
 from kvproof.conformance.mutation.parts import Part
 from kvproof.conformance.mutation.run import Worker
 from kvproof.conformance.mutation.targets import TARGETS
@@ -27,21 +27,37 @@ def test_walks_of_both_kinds_find_nothing_wrong(monkeypatch: pytest.MonkeyPatch)
     assert [part.finding for part in parts if part.finding] == []
 
 
-@pytest.mark.parametrize(
-    ("target", "layer", "function", "text"),
-    [
-        ("hybrid", "lockstep", "match", "alone > hit"),
-        ("hybrid-backend", "vectors", "match", "reach > hit"),
-        ("hybrid-backend", "lockstep", "match", "reach > hit"),
-    ],
-)
-def test_a_mutant_is_noticed_on_either_side(worker: Worker, target: str, layer: str, function: str, text: str) -> None:
-    [mutant] = [m for m in TARGETS[target].mutants() if (m.function, m.text) == (function, text)]
+def run(worker: Worker, target: str, layer: str, function: str, text: str) -> LayerResult:
+    [mutant] = [m for m in TARGETS[target].mutants() if m.function == function and m.text.startswith(text)]
     result = worker.run(Job(mutant.name, (layer,)))
     assert result.error == ""
     [found] = result.layers
+    return found
+
+
+@pytest.mark.parametrize(
+    ("target", "layer", "function", "text", "reason"),
+    [
+        ("hybrid", "chapters", "match", "alone > hit", ".py::test_"),
+        ("hybrid", "requests", "_compute", "running.scheduled = ", "legal, but refused"),
+        ("hybrid", "lockstep", "match", "alone > hit", " differs in answer"),
+        ("hybrid-backend", "vectors", "match", "reach > hit", " differs in answer"),
+        ("hybrid-backend", "backend", "match", "reach > hit", "test_hybrid.py"),
+        ("hybrid-backend", "lockstep", "match", "reach > hit", " differs in answer"),
+    ],
+)
+def test_every_layer_notices_a_mutant(
+    worker: Worker, target: str, layer: str, function: str, text: str, reason: str
+) -> None:
+    found = run(worker, target, layer, function, text)
     assert found.killed
-    assert " differs in " in found.reason
+    assert reason in found.reason
+
+
+def test_a_mutant_that_changes_nothing_passes(worker: Worker) -> None:
+    found = run(worker, "hybrid-backend", "backend", "_share", "if not any(shared.is_reserved): ")
+    assert not found.killed
+    assert found.steps > 50
 
 
 def test_what_does_not_end_is_a_finding(monkeypatch: pytest.MonkeyPatch) -> None:

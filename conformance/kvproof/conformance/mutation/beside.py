@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterator
 from functools import partial
 from typing import TYPE_CHECKING
 
+from kvproof.conformance.mutation.clause_tests import clauses_about_requests
 from kvproof.conformance.mutation.parts import Part
 from kvproof.conformance.time_limit import TooLong, time_limit
 
@@ -16,9 +17,6 @@ if TYPE_CHECKING:
     from kvproof.conformance.certification.lockstep import Divergence
     from kvproof.conformance.certification.stages import Outcome, Subject
     from kvproof.conformance.certification.trace import Trace
-
-CHAPTERS = ("HIT-", "SPLIT-", "RETAIN-", "ADMIT-", "ADVANCE-", "RELEASE-", "BACK-")
-"""How the clauses begin that say how requests run over groups; the scheduler's are not a backend's."""
 
 WALKS, OPERATIONS = 24, 300
 
@@ -28,7 +26,7 @@ PART_SECONDS = 20
 
 def shipped_vectors() -> Iterator[Part]:
     """The vectors of the clauses about requests that run, as a certification runs them; a step is an operation."""
-    from kvproof.conformance.vectors import is_draining, vectors
+    from kvproof.conformance.vectors import is_draining, vectors_of
 
     subject = _subject()
 
@@ -37,9 +35,8 @@ def shipped_vectors() -> Iterator[Part]:
         lockstep.replay(vector.operations, reads=True)
         return _part_of(len(lockstep.operations), lockstep.divergence, f"{vector.header.name}: ")
 
-    for vector in vectors():
-        if any(clause.startswith(CHAPTERS) for clause in vector.header.clauses):
-            yield in_time(partial(run, vector))
+    for vector in vectors_of(clauses_about_requests()):
+        yield in_time(partial(run, vector))
 
 
 def backend_walks() -> Iterator[Part]:

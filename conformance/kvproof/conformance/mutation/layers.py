@@ -8,11 +8,18 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from itertools import chain
+from pathlib import Path
 from random import Random
 from typing import TYPE_CHECKING
 
 from kvproof.conformance.mutation.beside import backend_walks, shipped_vectors
-from kvproof.conformance.mutation.clause_tests import find_tests, run_clause_tests
+from kvproof.conformance.mutation.clause_tests import (
+    ClauseRun,
+    find_tests,
+    run_backend_tests,
+    run_clause_tests,
+    run_request_tests,
+)
 from kvproof.conformance.mutation.jobs import LayerResult
 from kvproof.conformance.mutation.parts import Layer, Part, until_the_first_finding
 
@@ -22,6 +29,8 @@ if TYPE_CHECKING:
     from kvproof.conformance.scope import Scope
 
 WALKS, STEPS_OF_A_WALK = 12, 400
+
+REQUEST_WALKS, STEPS_OF_REQUESTS, DRAWS_OF_REQUESTS = 30, 200, 400
 
 NEAR_MISS_STEPS, NEAR_MISSES_PER_STEP, NEAR_MISS_POOLS, NEAR_MISS_DRAWS = 150, 20, 20, 1500
 
@@ -41,6 +50,18 @@ def clause_layer(claimed: tuple[str, ...] | None) -> LayerResult:
         raise LayerError(found.error)
     unnoticed = tuple(clause_id for clause_id in claimed or () if clause_id not in found.broken)
     return LayerResult("clauses", bool(found.first_failure), found.tests, found.first_failure, unnoticed)
+
+
+def _all_of_some_tests(name: str, run: Callable[[Path], ClauseRun]) -> Layer:
+    """The layer that runs tests up to the first failure, whatever the mutant claims."""
+
+    def layer(claimed: tuple[str, ...] | None) -> LayerResult:
+        found = run(find_tests())
+        if found.error:
+            raise LayerError(found.error)
+        return LayerResult(name, bool(found.first_failure), found.tests, found.first_failure)
+
+    return layer
 
 
 def explorations() -> Iterator[Part]:
@@ -90,6 +111,19 @@ def near_misses() -> Iterator[Part]:
         yield Part(tried.number, tried.finding)
     for seed in range(NEAR_MISS_POOLS):
         tried = attempts_in_a_large_pool(seed, NEAR_MISS_DRAWS)
+        yield Part(tried.number, tried.finding)
+
+
+def requests() -> Iterator[Part]:
+    """Walks in which requests run over all groups of small pools; then draws, of which the illegal ones are tried."""
+    from kvproof.conformance.mutation.near_misses import attempts_in_a_large_pool
+    from kvproof.conformance.walk import random_hybrid_config, walk
+
+    configs = [random_hybrid_config(Random(seed)) for seed in range(REQUEST_WALKS)]
+    for seed, config in enumerate(configs):
+        found = walk(seed, STEPS_OF_REQUESTS, config)
+        yield Part(found.steps, found.violation.reason if found.violation else None)
+        tried = attempts_in_a_large_pool(seed, DRAWS_OF_REQUESTS, config)
         yield Part(tried.number, tried.finding)
 
 
@@ -210,6 +244,9 @@ LAYERS: Mapping[str, Layer] = {
     "stateful": until_the_first_finding("stateful", state_machines),
     "proofs": until_the_first_finding("proofs", obligations),
     "tie": until_the_first_finding("tie", ties),
+    "chapters": _all_of_some_tests("chapters", run_request_tests),
+    "requests": until_the_first_finding("requests", requests),
     "vectors": until_the_first_finding("vectors", shipped_vectors),
+    "backend": _all_of_some_tests("backend", run_backend_tests),
     "lockstep": until_the_first_finding("lockstep", backend_walks),
 }

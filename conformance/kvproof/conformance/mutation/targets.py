@@ -88,7 +88,7 @@ TARGETS: Mapping[str, Target] = {
         "the reference's package hybrid",
         tuple(modules_of("kvproof.reference.hybrid")),
         statements_and_conditions,
-        ("clauses", "lockstep"),
+        ("chapters", "requests", "lockstep"),
         layer_seconds=120.0,
     ),
     "hybrid-backend": Target(
@@ -96,7 +96,7 @@ TARGETS: Mapping[str, Target] = {
         "the backend's package hybrid",
         tuple(modules_of("kvproof.gpu_backend.hybrid")),
         statements_and_conditions,
-        ("vectors", "lockstep"),
+        ("vectors", "backend", "lockstep"),
         layer_seconds=120.0,
     ),
 }
