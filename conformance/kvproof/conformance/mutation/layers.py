@@ -250,3 +250,6 @@ LAYERS: Mapping[str, Layer] = {
     "backend": _all_of_some_tests("backend", run_backend_tests),
     "lockstep": until_the_first_finding("lockstep", backend_walks),
 }
+
+LAYERS_OF_TESTS = frozenset({"clauses", "chapters", "backend"})
+"""The layers that need the checkout's tests."""
