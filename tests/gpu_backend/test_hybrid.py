@@ -503,6 +503,21 @@ def test_a_forward_pass_writes_rows_slot_by_slot_and_one_state() -> None:
     ]
 
 
+@pytest.mark.clause("ADVANCE-WRITE-1")
+def test_without_memory_the_pool_checks_every_write_of_a_chunk(monkeypatch: pytest.MonkeyPatch) -> None:
+    checked: list[tuple[int, int, int]] = []
+    right = BlockPool.write
+
+    def write(self: BlockPool, request: Request, block: int, position: int, group: int) -> None:
+        right(self, request, block, position, group)
+        checked.append((group, block, position))
+
+    monkeypatch.setattr(BlockPool, "write", write)
+    model = Model(FULL, STATE)
+    model.run(model.request("r", 13), 6)
+    assert checked == [(0, 1, 4), (0, 2, 6), (1, 3, 6)]
+
+
 # --- ends, and ways back ----------------------------------------------------------------------------------------------
 
 
