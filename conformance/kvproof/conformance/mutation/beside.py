@@ -18,6 +18,9 @@ if TYPE_CHECKING:
     from kvproof.conformance.certification.stages import Outcome, Subject
     from kvproof.conformance.certification.trace import Trace
 
+BACKEND = "gpu"
+"""Opened in this process, where the mutant is."""
+
 WALKS, OPERATIONS = 24, 300
 
 PART_SECONDS = 20
@@ -64,10 +67,10 @@ def in_time(part: Callable[[], Part]) -> Part:
 
 
 def _subject() -> Subject:
+    from kvproof.conformance.backends.targets import open_backend
     from kvproof.conformance.certification.stages import Subject
-    from kvproof.gpu_backend.adapter import GpuBackend
 
-    backend = GpuBackend()
+    backend = open_backend(BACKEND)
     return Subject(backend, backend.identify()[1])
 
 

@@ -11,6 +11,10 @@ Layer = Callable[[tuple[str, ...] | None], LayerResult]
 """Runs on the clauses that the mutant claims to break; None means that it claims nothing in particular."""
 
 
+_TOOLS = ("hypothesis.", "kvproof.conformance.backends.targets")
+"""Whose errors say nothing of a mutant; the latter's that the backend, or torch, is not installed."""
+
+
 @dataclass(frozen=True, slots=True)
 class Part:
     """What one exploration or walk did: how many steps, and what it found, if anything."""
@@ -40,4 +44,4 @@ def until_the_first_finding(name: str, parts: Callable[[], Iterator[Part]]) -> L
 
 def _is_of_the_tools(crash: Exception) -> bool:
     """Whether a crash says nothing of the mutant; any other one does, as without a mutant the layer ends well."""
-    return isinstance(crash, ImportError) or type(crash).__module__.startswith("hypothesis.")
+    return isinstance(crash, ImportError) or type(crash).__module__.startswith(_TOOLS)
