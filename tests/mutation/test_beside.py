@@ -6,9 +6,10 @@ from itertools import islice
 
 import pytest
 
+from kvproof.conformance.backends.targets import TargetError
 from kvproof.conformance.mutation import beside
 from kvproof.conformance.mutation.jobs import Job, LayerResult
-from kvproof.conformance.mutation.parts import Part
+from kvproof.conformance.mutation.parts import Part, until_the_first_finding
 from kvproof.conformance.mutation.run import Worker
 from kvproof.conformance.mutation.targets import TARGETS
 
@@ -68,3 +69,9 @@ def test_what_does_not_end_is_a_finding(monkeypatch: pytest.MonkeyPatch) -> None
     monkeypatch.setattr(beside, "PART_SECONDS", 1)
     assert beside.in_time(loop) == Part(1, "it takes more than 1 s")
     assert beside.in_time(lambda: Part(7, None)) == Part(7, None)
+
+
+def test_that_the_backend_is_not_installed_is_an_error_and_no_finding(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(beside, "BACKEND", "nobody")
+    with pytest.raises(TargetError, match="there is no backend 'nobody'"):
+        until_the_first_finding("lockstep", beside.backend_walks)(None)
