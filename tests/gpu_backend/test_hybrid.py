@@ -369,7 +369,8 @@ def test_only_requests_that_are_hashed_by_the_contract_of_the_pool_are_taken(
     strangers = BlockPool(replace(config(FULL), hash_seed=b"another seed"))
     model.pool.begin_step()
     before = model.pool.observe()
-    for wrong in (None, "r", strangers.request("r", range_of(9))):
+    named_like_a_copy = [model.request("copy:r", 9)] * (operation != "truncate")
+    for wrong in (None, "r", strangers.request("r", range_of(9)), *named_like_a_copy):
         with pytest.raises(InvalidArgument):
             getattr(model.cache, operation)(wrong, *arguments)
     assert (model.pool.observe(), model.cache.running) == (before, {})
