@@ -98,7 +98,7 @@ evidence: setup ## Regenerate what is made from the sources: evidence of each cl
 	@$(BIN)/python tools/seeds_page.py
 
 # What takes longer than a test may; each writes its page in docs/evidence/.
-TARGETS := reference steps machine
+TARGETS := reference steps machine hybrid hybrid-backend
 
 .PHONY: nightly
 nightly: mutants mutate certify-mutants deep fuzz-core core-mutants arm64 ## Run all the long checks below
@@ -110,7 +110,7 @@ mutants: setup ## Run every named mutant through every layer
 	$(BIN)/python -m kvproof.conformance.mutation.report $(RESULTS)/mutants.json docs/evidence/mutants.md && exit $$code
 
 .PHONY: mutate
-mutate: $(TARGETS:%=mutate-%) ## Delete or negate 100 places each in reference, step layer and abstract machine, seed 1
+mutate: $(TARGETS:%=mutate-%) ## Delete or negate 100 places each of every target, reference, abstract machine and backend among them, seed 1
 
 mutate-%: setup
 	@mkdir -p $(RESULTS)

@@ -75,15 +75,36 @@ def test_a_request_of_another_contract_is_not_admitted(hybrid: MakeHybrid) -> No
         rig.cache.admit(rig.requests[0], "4")  # type: ignore[arg-type]
 
 
+@pytest.mark.clause("ADMIT-RANGE-1", "ADVANCE-RANGE-1", "SPLIT-RANGE-1", "BACK-TRUNCATE-1", "ERR-TYPE-1")
+@pytest.mark.parametrize(
+    ("operation", "arguments"),
+    [("match", ()), ("split", (0, 1, 1, 0)), ("admit", (8,)), ("advance", (8,)), ("truncate", (2,))],
+)
+def test_no_operation_takes_what_is_no_request_of_the_contract(
+    hybrid: MakeHybrid, operation: str, arguments: tuple[int, ...]
+) -> None:
+    rig, other = hybrid(), hybrid(h=1)
+    rig.run(rig.request("r1", TWENTY), 4)
+    rig.begin()
+    for wrong in (other.request("r1", TWENTY), "r1", None):
+        with rig.refused(InvalidArgument):
+            getattr(rig.cache, operation)(wrong, *arguments)
+    assert rig.far(rig.requests[0]) == (4, 4)
+
+
 @pytest.mark.clause("ADMIT-RANGE-1", "STEP-OPEN-2")
 def test_a_chunk_needs_an_open_step(hybrid: MakeHybrid) -> None:
-    rig = hybrid()
+    """It is refused before what is hit is touched, and before what leaves the window is freed."""
+    rig = hybrid(window(4, 3))
+    rig.serve("there", TWENTY, 8)
     r1 = rig.request("r1", TWENTY)
     with rig.refused(NoOpenStep):
-        rig.cache.admit(r1, 4)
-    rig.run(r1, 4)
+        rig.cache.admit(r1, 12)
+    rig.run(r1, 12)
     with rig.refused(NoOpenStep):
-        rig.cache.advance(r1, 8)
+        rig.cache.advance(r1, 16)
+    rig.advance(r1, 16)
+    assert rig.table(r1)[:2] == [0, 0]
 
 
 # All or nothing

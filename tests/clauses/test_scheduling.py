@@ -277,6 +277,17 @@ def test_a_request_arrives_once_and_with_tokens(hybrid: MakeHybrid) -> None:
     assert list(scheduler.jobs) == ["r1"]
 
 
+@pytest.mark.clause("SCHED-REFUSE-1", "ERR-TEXT-1")
+def test_who_is_asked_for_in_vain_hears_who_there_is(hybrid: MakeHybrid) -> None:
+    rig = hybrid()
+    scheduler = rig.scheduler(Limits(8))
+    for there_are in ("none", "r1", "r1, r2"):
+        with pytest.raises(NotAdmitted, match=rf"no request 'nobody'; there are {there_are}$"):
+            scheduler.finish("nobody")
+        name = f"r{len(scheduler.jobs) + 1}"
+        scheduler.add(rig.request(name, own(1, 9)), 9)
+
+
 # Preemption
 
 

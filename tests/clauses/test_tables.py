@@ -48,6 +48,21 @@ def test_a_request_that_goes_back_has_what_it_needs_there(hybrid: MakeHybrid, gr
     check(rig)
 
 
+@pytest.mark.clause("INV-TABLE-2")
+def test_a_state_in_flight_need_not_be_there_where_it_is_settled(hybrid: MakeHybrid) -> None:
+    """The state at 6 is left to its reader; the copy in its place has nothing before the step is committed."""
+    rig = hybrid()
+    r1, reader = rig.request("r1", TWENTY[:7]), rig.request("reader", TWENTY[:7])
+    rig.run(r1, 4, 6)
+    rig.begin()
+    rig.touch(reader, rig.table(r1, 1)[1], 6, 1)
+    rig.cache.advance(r1, 7)
+    assert len(rig.copies()) == 1
+    check(rig)
+    rig.settle_all()
+    check(rig)
+
+
 @pytest.mark.clause("INV-TABLE-3")
 def test_a_request_holds_the_blocks_of_its_tables_and_no_others(hybrid: MakeHybrid) -> None:
     rig = hybrid(window(4, 6), RECURRENT)

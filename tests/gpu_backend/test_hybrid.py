@@ -357,6 +357,25 @@ def test_admissions_that_are_not_allowed_are_refused() -> None:
         model.cache.admit(request, 9)
 
 
+@pytest.mark.clause("ERR-TYPE-1")
+@pytest.mark.parametrize(
+    ("operation", "arguments"),
+    [("match", ()), ("split", (0, 1, 1, 0)), ("admit", (4,)), ("advance", (4,)), ("truncate", (2,))],
+)
+def test_only_requests_that_are_hashed_by_the_contract_of_the_pool_are_taken(
+    operation: str, arguments: tuple[int, ...]
+) -> None:
+    model = Model(FULL)
+    strangers = BlockPool(replace(config(FULL), hash_seed=b"another seed"))
+    model.pool.begin_step()
+    before = model.pool.observe()
+    named_like_a_copy = [model.request("copy:r", 9)] * (operation != "truncate")
+    for wrong in (None, "r", strangers.request("r", range_of(9)), *named_like_a_copy):
+        with pytest.raises(InvalidArgument):
+            getattr(model.cache, operation)(wrong, *arguments)
+    assert (model.pool.observe(), model.cache.running) == (before, {})
+
+
 # --- going on ---------------------------------------------------------------------------------------------------------
 
 
@@ -483,6 +502,21 @@ def test_a_forward_pass_writes_rows_slot_by_slot_and_one_state() -> None:
         ChunkWrite(0, 4, 8, 10),
         ChunkWrite(1, 5, 6, 10),
     ]
+
+
+@pytest.mark.clause("ADVANCE-WRITE-1")
+def test_without_memory_the_pool_checks_every_write_of_a_chunk(monkeypatch: pytest.MonkeyPatch) -> None:
+    checked: list[tuple[int, int, int]] = []
+    right = BlockPool.write
+
+    def write(self: BlockPool, request: Request, block: int, position: int, group: int) -> None:
+        right(self, request, block, position, group)
+        checked.append((group, block, position))
+
+    monkeypatch.setattr(BlockPool, "write", write)
+    model = Model(FULL, STATE)
+    model.run(model.request("r", 13), 6)
+    assert checked == [(0, 1, 4), (0, 2, 6), (1, 3, 6)]
 
 
 # --- ends, and ways back ----------------------------------------------------------------------------------------------

@@ -128,6 +128,14 @@ def test_the_same_seed_draws_the_same_mutants_and_another_seed_others() -> None:
 
 
 @pytest.mark.parametrize("name", TARGETS)
+def test_a_mutant_is_found_by_its_name(name: str) -> None:
+    for mutant in TARGETS[name].draw(5, 3):
+        assert TARGETS[name].named(mutant.name) == mutant
+    assert TARGETS[name].named("reference.pool:0:0+0:delete") is None
+    assert TARGETS[name].named("clean") is None
+
+
+@pytest.mark.parametrize("name", TARGETS)
 def test_drawn_mutants_are_valid_programs(name: str) -> None:
     for mutant in TARGETS[name].draw(20, 3):
         ast.parse(changed(mutant, source_of(mutant.module)))

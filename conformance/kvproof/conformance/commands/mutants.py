@@ -13,7 +13,7 @@ from rich.table import Table
 from kvproof.conformance.mutation.catalogue import MUTANTS
 from kvproof.conformance.mutation.clause_tests import TestsNotFound, find_tests
 from kvproof.conformance.mutation.jobs import Job, MutantResult
-from kvproof.conformance.mutation.layers import LAYERS
+from kvproof.conformance.mutation.layers import LAYERS, LAYERS_OF_TESTS
 from kvproof.conformance.mutation.report import (
     CatalogueResults,
     StatementResults,
@@ -58,13 +58,13 @@ def mutants(
     workers: Annotated[int, typer.Option(min=1, help="How many mutants at a time.")] = 2,
     seconds: Annotated[
         float | None,
-        typer.Option(min=1.0, help="Limit for each layer of a mutant.", show_default="60, or 600 with the tie"),
+        typer.Option(min=1.0, help="Limit for each layer of a mutant.", show_default="60, 120 or 600, by target"),
     ] = None,
     json_file: Annotated[
         Path | None, typer.Option("--json", metavar="FILE", help="Write the results to a file.")
     ] = None,
 ) -> None:
-    """Break the reference, or the abstract machine, and see which parts of the suite notice.
+    """Break the reference, the abstract machine or the native backend, and see which parts of the suite notice.
 
     Exit code 1: the clause tests did not notice a mutant, or a statement mutant survived and nobody knows why.
 
@@ -79,6 +79,8 @@ def mutants(
       kvproof mutants --statements 80 --seed 1     80 deleted statements and negated conditions
 
       kvproof mutants --statements 80 --of machine the same in the abstract machine, which proofs or tie have to notice
+
+      kvproof mutants --statements 80 --of hybrid-backend   in the backend, beside the vectors and the reference
     """
     _check_together(only, statements, of)
     target = TARGETS[of]
@@ -116,7 +118,7 @@ def _chosen_layers(names: list[str] | None, default: tuple[str, ...]) -> tuple[s
         if name not in LAYERS:
             raise typer.BadParameter(f"there is no layer {name}; layers are {', '.join(LAYERS)}")
     chosen = tuple(name for name in LAYERS if name in names) if names else default
-    if "clauses" in chosen:
+    if not LAYERS_OF_TESTS.isdisjoint(chosen):
         try:
             find_tests()
         except TestsNotFound as problem:

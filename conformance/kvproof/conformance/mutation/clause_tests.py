@@ -1,14 +1,17 @@
-"""Runs the clause tests in this process, on the reference as it has it, and sees which clauses they find broken.
+"""Runs the clause tests in this process, on the reference as it has it, and sees which clauses they find broken; and
+the backend's own tests, on the backend as it has it.
 
 The tests belong to the checkout, not to the installed package; `find_tests` says where they are.
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
+
+from kvproof.spec.clauses import clauses
 
 if TYPE_CHECKING:
     import pytest
@@ -25,6 +28,10 @@ _USUAL_ENDINGS = (0, 1, 5)
 """pytest's exit codes for: all passed, some failed, none selected."""
 
 _CHECKOUT = Path(__file__).resolve().parents[4]
+
+
+CHAPTERS_ABOUT_REQUESTS = ("86-joint-hit", "87-split", "88-admission", "89-scheduling")
+"""What must hold where requests run over all groups of a model."""
 
 
 class TestsNotFound(Exception):
@@ -50,18 +57,37 @@ def find_tests() -> Path:
     raise TestsNotFound("the clause tests are not installed with kvproof; run this in a checkout of it")
 
 
+def clauses_about_requests() -> tuple[str, ...]:
+    """The clauses of the chapters about requests that run."""
+    return tuple(clause.id for clause in clauses().values() if clause.chapter in CHAPTERS_ABOUT_REQUESTS)
+
+
 def run_clause_tests(folder: Path, clause_ids: Collection[str] | None) -> ClauseRun:
     """Run the tests that carry one of the clauses until each of these was found broken.
 
     Without clauses, run all tests until the first failure.
     """
+    return _run(_files(folder, clause_ids), _ClausePlugin(clause_ids))
+
+
+def run_request_tests(folder: Path) -> ClauseRun:
+    """Run the tests of the chapters about requests that run, and of threads, until the first failure."""
+    about = (*clauses_about_requests(), "ERR-OWNER-1")
+    return _run(_files(folder, about), _ClausePlugin(about, ends_at_once=True))
+
+
+def run_backend_tests(folder: Path) -> ClauseRun:
+    """Run the backend's own tests of requests that run, beside the folder of clause tests, until the first failure."""
+    return _run([folder.parent / "gpu_backend" / "test_hybrid.py"], _ClausePlugin(None))
+
+
+def _run(files: Sequence[Path], plugin: _ClausePlugin) -> ClauseRun:
     try:
         import pytest
     except ImportError as missing:
         raise TestsNotFound("the clause tests need pytest: pip install 'kvproof[dev]'") from missing
-    if not (files := _files(folder, clause_ids)):
+    if not files:
         return ClauseRun()
-    plugin = _ClausePlugin(clause_ids)
     status = pytest.main([*map(str, files), *PYTEST_ARGUMENTS, *_TIMEOUT], plugins=[plugin])
     if status not in _USUAL_ENDINGS and not plugin.found.first_failure:
         plugin.found.error = plugin.found.error or f"pytest ended with {pytest.ExitCode(status).name}"
@@ -78,10 +104,14 @@ def _files(folder: Path, clause_ids: Collection[str] | None) -> list[Path]:
 
 
 class _ClausePlugin:
-    """Selects the tests by their clauses, notes whose tests fail, and ends the run as soon as all is known."""
+    """Selects the tests by their clauses, notes whose tests fail, and ends the run as soon as all is known.
 
-    def __init__(self, clause_ids: Collection[str] | None) -> None:
+    All is known at the first failure if it `ends_at_once`, as it does without clauses.
+    """
+
+    def __init__(self, clause_ids: Collection[str] | None, ends_at_once: bool = False) -> None:
         self.found = ClauseRun()
+        self._ends_at_once = ends_at_once or clause_ids is None
         self._wanted = None if clause_ids is None else frozenset(clause_ids)
         self._clauses_of: dict[str, frozenset[str]] = {}
         self._session: pytest.Session | None = None
@@ -100,7 +130,7 @@ class _ClausePlugin:
         if not report.failed:
             return
         text = f"{report.nodeid} cannot be loaded: {_last_line(report.longreprtext)}"
-        if self._wanted is None:  # without a mutant it can be loaded
+        if self._ends_at_once:  # without a mutant it can be loaded
             self.found.first_failure = self.found.first_failure or text
         else:
             self.found.error = text
@@ -115,7 +145,7 @@ class _ClausePlugin:
 
     def _stop_if_all_is_known(self) -> None:
         assert self._session is not None, "tests run after their collection"
-        if self._wanted is None or self._wanted <= self.found.broken:
+        if self._ends_at_once or (self._wanted or frozenset()) <= self.found.broken:
             self._session.shouldfail = "all is known"
 
 

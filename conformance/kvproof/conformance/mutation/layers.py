@@ -7,13 +7,21 @@ are noticed at once and every survivor costs all of them. What is random is seed
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
 from itertools import chain
+from pathlib import Path
 from random import Random
 from typing import TYPE_CHECKING
 
-from kvproof.conformance.mutation.clause_tests import find_tests, run_clause_tests
+from kvproof.conformance.mutation.beside import backend_walks, shipped_vectors
+from kvproof.conformance.mutation.clause_tests import (
+    ClauseRun,
+    find_tests,
+    run_backend_tests,
+    run_clause_tests,
+    run_request_tests,
+)
 from kvproof.conformance.mutation.jobs import LayerResult
+from kvproof.conformance.mutation.parts import Layer, Part, until_the_first_finding
 
 if TYPE_CHECKING:
     from hypothesis import settings
@@ -21,6 +29,8 @@ if TYPE_CHECKING:
     from kvproof.conformance.scope import Scope
 
 WALKS, STEPS_OF_A_WALK = 12, 400
+
+REQUEST_WALKS, STEPS_OF_REQUESTS, DRAWS_OF_REQUESTS = 30, 200, 400
 
 NEAR_MISS_STEPS, NEAR_MISSES_PER_STEP, NEAR_MISS_POOLS, NEAR_MISS_DRAWS = 150, 20, 20, 1500
 
@@ -33,18 +43,6 @@ class LayerError(Exception):
     """A layer broke in a way that is not the mutant's doing."""
 
 
-Layer = Callable[[tuple[str, ...] | None], LayerResult]
-"""Runs on the clauses that the mutant claims to break; None means that it claims nothing in particular."""
-
-
-@dataclass(frozen=True, slots=True)
-class _Part:
-    """What one exploration or walk did: how many steps, and what it found, if anything."""
-
-    steps: int
-    finding: str | None
-
-
 def clause_layer(claimed: tuple[str, ...] | None) -> LayerResult:
     """The clause tests that carry the claimed clauses; `unnoticed` are the clauses of which no test failed."""
     found = run_clause_tests(find_tests(), claimed)
@@ -54,7 +52,19 @@ def clause_layer(claimed: tuple[str, ...] | None) -> LayerResult:
     return LayerResult("clauses", bool(found.first_failure), found.tests, found.first_failure, unnoticed)
 
 
-def explorations() -> Iterator[_Part]:
+def _all_of_some_tests(name: str, run: Callable[[Path], ClauseRun]) -> Layer:
+    """The layer that runs tests up to the first failure, whatever the mutant claims."""
+
+    def layer(claimed: tuple[str, ...] | None) -> LayerResult:
+        found = run(find_tests())
+        if found.error:
+            raise LayerError(found.error)
+        return LayerResult(name, bool(found.first_failure), found.tests, found.first_failure)
+
+    return layer
+
+
+def explorations() -> Iterator[Part]:
     """All states of a few tiny scopes: both sorts of groups, nested keys, readers, slots, both residencies, steps."""
     from kvproof.conformance.explore import explore
     from kvproof.conformance.scope import Scope
@@ -70,19 +80,19 @@ def explorations() -> Iterator[_Part]:
         Scope(2, ("a",), 1, commit=CommitMode.STEPS),
     ):
         found = explore(scope)
-        yield _Part(found.transitions, found.violation.reason if found.violation else None)
+        yield Part(found.transitions, found.violation.reason if found.violation else None)
 
 
-def walks() -> Iterator[_Part]:
+def walks() -> Iterator[Part]:
     """Seeded random walks through larger pools."""
     from kvproof.conformance.walk import walk
 
     for seed in range(WALKS):
         found = walk(seed, STEPS_OF_A_WALK)
-        yield _Part(found.steps, found.violation.reason if found.violation else None)
+        yield Part(found.steps, found.violation.reason if found.violation else None)
 
 
-def near_misses() -> Iterator[_Part]:
+def near_misses() -> Iterator[Part]:
     """Random states, and in each of them operations that have to be refused and change nothing."""
     from kvproof.conformance.mutation.near_misses import attempts_in_a_large_pool, attempts_in_a_scope
     from kvproof.conformance.scope import Scope
@@ -98,13 +108,26 @@ def near_misses() -> Iterator[_Part]:
     )
     for seed, scope in enumerate(scopes):
         tried = attempts_in_a_scope(scope, seed, NEAR_MISS_STEPS, NEAR_MISSES_PER_STEP)
-        yield _Part(tried.number, tried.finding)
+        yield Part(tried.number, tried.finding)
     for seed in range(NEAR_MISS_POOLS):
         tried = attempts_in_a_large_pool(seed, NEAR_MISS_DRAWS)
-        yield _Part(tried.number, tried.finding)
+        yield Part(tried.number, tried.finding)
 
 
-def junk() -> Iterator[_Part]:
+def requests() -> Iterator[Part]:
+    """Walks in which requests run over all groups of small pools; then draws, of which the illegal ones are tried."""
+    from kvproof.conformance.mutation.near_misses import attempts_in_a_large_pool
+    from kvproof.conformance.walk import random_hybrid_config, walk
+
+    configs = [random_hybrid_config(Random(seed)) for seed in range(REQUEST_WALKS)]
+    for seed, config in enumerate(configs):
+        found = walk(seed, STEPS_OF_REQUESTS, config)
+        yield Part(found.steps, found.violation.reason if found.violation else None)
+        tried = attempts_in_a_large_pool(seed, DRAWS_OF_REQUESTS, config)
+        yield Part(tried.number, tried.finding)
+
+
+def junk() -> Iterator[Part]:
     """The same with values that no argument can have, drawn by hypothesis."""
     from hypothesis import given
     from hypothesis import strategies as st
@@ -127,10 +150,10 @@ def junk() -> Iterator[_Part]:
             machine.attempt(data=data)
 
     finding = _finding_of(attempt_in_random_states)
-    yield _Part(attempts, finding)
+    yield Part(attempts, finding)
 
 
-def state_machines() -> Iterator[_Part]:
+def state_machines() -> Iterator[Part]:
     """Hypothesis state machines: legal and illegal operations as hypothesis thinks best; a step is an example."""
     from kvproof.conformance.scope import Scope
     from kvproof.spec.vocabulary import CommitMode, GroupKind
@@ -140,7 +163,7 @@ def state_machines() -> Iterator[_Part]:
         yield _run_machine(Scope(2, ("a", "aa"), 2, kind, commit=CommitMode.STEPS, in_flight=2))
 
 
-def _run_machine(scope: Scope) -> _Part:
+def _run_machine(scope: Scope) -> Part:
     from hypothesis.stateful import run_state_machine_as_test
 
     from kvproof.conformance.stateful import PoolMachine, pool_machine
@@ -154,7 +177,7 @@ def _run_machine(scope: Scope) -> _Part:
 
     counted = type("CountedMachine", (pool_machine(scope),), {"__init__": start})
     finding = _finding_of(lambda: run_state_machine_as_test(counted, settings=_settings(STATEFUL_EXAMPLES)))
-    return _Part(examples, finding)
+    return Part(examples, finding)
 
 
 def _settings(examples: int) -> settings:
@@ -186,7 +209,7 @@ def _finding_of(test: Callable[[], None]) -> str | None:
     return None
 
 
-def obligations() -> Iterator[_Part]:
+def obligations() -> Iterator[Part]:
     """Every obligation about the pool's machine, as `kvproof prove` asks for it; a step is an obligation."""
     from kvproof.spec.machine.systems import POOL
     from kvproof.spec.proofs.obligations import Verdict, obligations
@@ -194,10 +217,10 @@ def obligations() -> Iterator[_Part]:
 
     for obligation in obligations([POOL]):
         verdict = decide(obligation).verdict
-        yield _Part(1, None if verdict is Verdict.PROVED else f"{obligation} is {verdict.value}")
+        yield Part(1, None if verdict is Verdict.PROVED else f"{obligation} is {verdict.value}")
 
 
-def ties() -> Iterator[_Part]:
+def ties() -> Iterator[Part]:
     """The reference against the abstract machine, as `kvproof tie` compares them; a step is an operation."""
     from kvproof.conformance.operations import describe
     from kvproof.conformance.tie.lockstep import TieReport
@@ -208,41 +231,25 @@ def ties() -> Iterator[_Part]:
     for what, report in standard_ties():
         total.add(report)
         found = report.disagreement
-        yield _Part(report.operations, f"{what}: {describe(found.operation)}: {found.reasons[0]}" if found else None)
+        yield Part(report.operations, f"{what}: {describe(found.operation)}: {found.reasons[0]}" if found else None)
     missing = total.missing(SITUATIONS)
-    yield _Part(0, f"never met: {', '.join(missing)}" if missing else None)
-
-
-def _until_the_first_finding(name: str, parts: Callable[[], Iterator[_Part]]) -> Layer:
-    """The layer that runs the parts in order."""
-
-    def layer(claimed: tuple[str, ...] | None) -> LayerResult:
-        steps = 0
-        try:
-            for part in parts():
-                steps += part.steps
-                if part.finding is not None:
-                    return LayerResult(name, True, steps, part.finding.partition("\n")[0])
-        except Exception as crash:
-            if _is_of_the_tools(crash):
-                raise
-            return LayerResult(name, True, steps, f"crashed: {type(crash).__name__}: {crash}")
-        return LayerResult(name, False, steps)
-
-    return layer
-
-
-def _is_of_the_tools(crash: Exception) -> bool:
-    """Whether a crash says nothing of the mutant; any other one does, as without a mutant the layer ends well."""
-    return isinstance(crash, ImportError) or type(crash).__module__.startswith("hypothesis.")
+    yield Part(0, f"never met: {', '.join(missing)}" if missing else None)
 
 
 LAYERS: Mapping[str, Layer] = {
     "clauses": clause_layer,
-    "explore": _until_the_first_finding("explore", explorations),
-    "walk": _until_the_first_finding("walk", walks),
-    "illegal": _until_the_first_finding("illegal", lambda: chain(near_misses(), junk())),
-    "stateful": _until_the_first_finding("stateful", state_machines),
-    "proofs": _until_the_first_finding("proofs", obligations),
-    "tie": _until_the_first_finding("tie", ties),
+    "explore": until_the_first_finding("explore", explorations),
+    "walk": until_the_first_finding("walk", walks),
+    "illegal": until_the_first_finding("illegal", lambda: chain(near_misses(), junk())),
+    "stateful": until_the_first_finding("stateful", state_machines),
+    "proofs": until_the_first_finding("proofs", obligations),
+    "tie": until_the_first_finding("tie", ties),
+    "chapters": _all_of_some_tests("chapters", run_request_tests),
+    "requests": until_the_first_finding("requests", requests),
+    "vectors": until_the_first_finding("vectors", shipped_vectors),
+    "backend": _all_of_some_tests("backend", run_backend_tests),
+    "lockstep": until_the_first_finding("lockstep", backend_walks),
 }
+
+LAYERS_OF_TESTS = frozenset({"clauses", "chapters", "backend"})
+"""The layers that need the checkout's tests."""

@@ -19,6 +19,7 @@ from kvproof.conformance.scope import Scope
 from kvproof.conformance.undefined import undefined
 from kvproof.conformance.walk import random_config
 from kvproof.conformance.world import World
+from kvproof.spec.vocabulary import PoolConfig
 
 
 @dataclass(slots=True)
@@ -42,10 +43,10 @@ def attempts_in_a_scope(scope: Scope, seed: int, steps: int, attempts_per_step: 
     return done
 
 
-def attempts_in_a_large_pool(seed: int, draws: int) -> Attempts:
-    """Walk through a pool of several groups; each draw that turns out illegal is tried."""
+def attempts_in_a_large_pool(seed: int, draws: int, config: PoolConfig | None = None) -> Attempts:
+    """Walk through a pool of several groups, drawn too if none is given; each draw that turns out illegal is tried."""
     random = Random(seed)
-    proposer = proposer_for(World(random_config(random)), random)
+    proposer = proposer_for(World(random_config(random) if config is None else config), random)
     world = proposer.world
     done = Attempts()
     for operation in _draws(proposer, draws):

@@ -33,7 +33,7 @@ from kvproof.conformance.mutation.subjects import find_subject
 MEMORY_BYTES = 4 * 2**30
 """Address space of a child: a mutant that fills lists for ever fails instead of taking the machine with it."""
 
-_MUTATED = {"kvproof.reference", "kvproof.spec.machine"}
+_MUTATED = {"kvproof.reference", "kvproof.spec.machine", "kvproof.gpu_backend"}
 
 
 class _Failure(msgspec.Struct, frozen=True, tag=True):
@@ -59,6 +59,9 @@ def load_what_all_mutants_need() -> None:
 
     with contextlib.suppress(ImportError):  # without z3 the layers that prove nothing still run
         import z3  # noqa: F401
+
+    with contextlib.suppress(ImportError):  # without torch those run that need no backend
+        import torch  # noqa: F401
 
     with contextlib.suppress(ImportError):  # without pytest the other layers still run
         import pytest

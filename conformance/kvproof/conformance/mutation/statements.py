@@ -48,7 +48,7 @@ class StatementMutant:
     @property
     def name(self) -> str:
         """A short name, unique for one state of the source: two nodes that begin together differ in length."""
-        return f"{self.module.removeprefix('kvproof.')}:{self.line}:{self.column}+{len(self.text)}:{self.kind}"
+        return f"{short(self.module)}:{self.line}:{self.column}+{len(self.text)}:{self.kind}"
 
     def edit(self, source: str) -> Edit:
         """Replace the place's source."""
@@ -58,6 +58,11 @@ class StatementMutant:
                 if _one_line(source[start:end]) == self.text:
                     return Edit(start, end, self.replacement.format(source[start:end]))
         raise PatchError(f"{self.module} has no such statement any more: {self.text}")
+
+
+def short(module: str) -> str:
+    """What a mutant's name calls its module."""
+    return module.removeprefix("kvproof.")
 
 
 def mutants_of(module: str, source: str, finder: Finder) -> list[StatementMutant]:

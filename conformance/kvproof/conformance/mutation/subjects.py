@@ -30,7 +30,6 @@ def find_subject(name: str) -> Subject:
         if mutant.name == name:
             return Subject(mutant.patch, mutant.clauses)
     for target in TARGETS.values():
-        for statement in target.mutants():
-            if statement.name == name:
-                return Subject(statement, None)
+        if (statement := target.named(name)) is not None:
+            return Subject(statement, None)
     raise UnknownMutant(f"there is no mutant {name}")

@@ -1,4 +1,4 @@
-"""What statement mutation breaks: the reference, its step layer, the abstract machine; and who has to notice."""
+"""What statement mutation breaks, parts of the reference, the abstract machine, the backend; and who has to notice."""
 
 from __future__ import annotations
 
@@ -7,7 +7,13 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from kvproof.conformance.mutation.patch import modules_of, source_of
-from kvproof.conformance.mutation.statements import Finder, StatementMutant, mutants_of, statements_and_conditions
+from kvproof.conformance.mutation.statements import (
+    Finder,
+    StatementMutant,
+    mutants_of,
+    short,
+    statements_and_conditions,
+)
 from kvproof.conformance.mutation.terms import places_in_terms
 
 TESTS_OF_THE_REFERENCE = ("clauses", "explore", "walk", "illegal", "stateful")
@@ -36,12 +42,20 @@ class Target:
 
     def mutants(self) -> list[StatementMutant]:
         """Every mutant of the target, in the order of the source."""
-        return sorted(m for module in self.modules for m in mutants_of(module, source_of(module), self.finder))
+        return sorted(m for module in self.modules for m in self._of(module))
+
+    def named(self, name: str) -> StatementMutant | None:
+        """The mutant of this name, if there is one; only its own module is read."""
+        modules = [module for module in self.modules if name.startswith(f"{short(module)}:")]
+        return next((m for module in modules for m in self._of(module) if m.name == name), None)
 
     def draw(self, number: int, seed: int) -> list[StatementMutant]:
         """`number` different mutants, or all if there are fewer; the same ones for the same seed and source."""
         everything = self.mutants()
         return sorted(random.Random(seed).sample(everything, min(number, len(everything))))
+
+    def _of(self, module: str) -> list[StatementMutant]:
+        return mutants_of(module, source_of(module), self.finder)
 
 
 TARGETS: Mapping[str, Target] = {
@@ -68,5 +82,21 @@ TARGETS: Mapping[str, Target] = {
         places_in_terms,
         ("proofs", "tie"),
         layer_seconds=600.0,
+    ),
+    "hybrid": Target(
+        "requests over all groups, in the reference",
+        "the reference's package hybrid",
+        tuple(modules_of("kvproof.reference.hybrid")),
+        statements_and_conditions,
+        ("chapters", "requests", "lockstep"),
+        layer_seconds=120.0,
+    ),
+    "hybrid-backend": Target(
+        "requests over all groups, in the backend",
+        "the backend's package hybrid",
+        tuple(modules_of("kvproof.gpu_backend.hybrid")),
+        statements_and_conditions,
+        ("vectors", "backend", "lockstep"),
+        layer_seconds=120.0,
     ),
 }
