@@ -28,7 +28,7 @@ def prove(
     ] = None,
     timeout: Annotated[
         float, typer.Option(min=0.001, max=86_400.0, help="Seconds that z3 gets for each question.")
-    ] = 10.0,
+    ] = 60.0,
     show: Annotated[
         str | None, typer.Option(metavar="MUTANT", help="Show a planted mutant and the counterexample to it, no more.")
     ] = None,
@@ -49,7 +49,7 @@ def prove(
 
       kvproof prove --json proofs.json
 
-      kvproof prove --timeout 60                     on a slow or busy machine
+      kvproof prove --timeout 300                    on a slow or busy machine
 
       kvproof prove --show write_under_a_reader      what a broken machine looks like
     """
