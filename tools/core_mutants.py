@@ -27,7 +27,7 @@ CATALOGUE = Path(__file__).with_suffix(".toml")
 FLAGS = "-O0 -DKVPROOF_FEW_HOLES=0"
 """Quick to compile; the fuzz spends its time in Python. Small pools are swept too."""
 
-MOST_CALLS = 120_000
+MOST_CALLS = 600_000
 
 
 @dataclass(frozen=True, slots=True)
