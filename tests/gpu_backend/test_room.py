@@ -5,7 +5,6 @@ from __future__ import annotations
 import threading
 
 import pytest
-import torch
 
 from kvproof.gpu_backend import BlockPool
 from kvproof.gpu_backend import pool as pool_module
@@ -41,7 +40,7 @@ def test_without_memory_to_grow_the_operation_fails_and_the_pool_goes_on(monkeyp
     pool = CrampedPool(config())
     before = pool.observe()
 
-    def no_memory(words: int) -> torch.Tensor:
+    def no_memory(words: int) -> object:
         raise MemoryError(f"no {words} words")
 
     taken = pool.allocate(8, "r1")

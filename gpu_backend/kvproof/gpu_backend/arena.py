@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any
 
+import numpy as np
+import numpy.typing as npt
 import torch
 
 from kvproof.gpu_backend import _core
@@ -28,17 +29,23 @@ NONE = -1
 """No row, no block, no group, no slot."""
 
 
-def new_arena(words: int) -> tuple[torch.Tensor, Any]:
-    """Memory for an arena, which the core clears, and the array by which it takes hold of it. Raises MemoryError."""
+Memory = npt.NDArray[np.int32]
+"""What an arena lies in. It is no tensor's own: torch moves the memory of a tensor, as when a process shares it."""
+
+WORD_BYTES = 4
+
+
+def new_arena(words: int) -> Memory:
+    """Memory for an arena, which the core clears. Raises MemoryError."""
     try:
-        arena = torch.empty(words, dtype=torch.int32)
-        return arena, arena.numpy()
-    except RuntimeError as error:  # so torch says that memory is short
-        raise MemoryError(f"an arena of {4 * words:,} bytes does not fit into memory: {error}") from None
+        return np.empty(words, np.int32)
+    except MemoryError as error:
+        raise MemoryError(f"an arena of {WORD_BYTES * words:,} bytes does not fit into memory: {error}") from None
 
 
 class StaleViews(PoolError):
-    """The pool has grown since its views were taken, and its state lies elsewhere. Take `pool.views()` again."""
+    """The pool's state lies elsewhere: the pool has grown since its views were taken, or torch has moved them, as it
+    does with what processes share. Take `pool.views()` again."""
 
 
 class _View:
@@ -52,12 +59,15 @@ class _View:
 
     def __get__(self, views: Views, owner: type) -> torch.Tensor:
         if not views.is_current(views.arena):
-            raise StaleViews(f"the pool has grown since {self._name} was viewed; take pool.views() again")
+            raise StaleViews(
+                f"{self._name} is not the pool's any more: it has grown, or they were moved; take pool.views() again"
+            )
         return views.parts[self._name]
 
 
 class Views:
-    """Views of an arena: they share its memory. Once the pool has grown each of them raises `StaleViews`.
+    """Views of an arena: they share its memory. Once the pool has grown, or torch has moved one of them, each raises
+    `StaleViews`.
 
     A tensor that was taken out before goes on to show the arena that the pool has left.
     """

@@ -28,6 +28,8 @@ TORN = -1
 
 NO_GROUP = -1
 
+CPU = torch.device("cpu")
+
 
 class _Write(NamedTuple):
     """What a forward pass leaves in a block, from row `first` on, when so many copies of the step were asked for."""
@@ -47,15 +49,17 @@ class DataPlane:
         layouts = [RowLayout(torch.int64, 1 + group % 2, LAYERS) for group in range(len(config.groups))]
         self._pool, self._memory = pool, PagedMemory(config, layouts)
         self._states = [group.kind is GroupKind.RECURRENT for group in config.groups]
-        self._cells = [torch.arange(LAYERS * each.width).reshape(LAYERS, 1, each.width) * CELL for each in layouts]
-        self._groups = torch.full((config.num_blocks,), NO_GROUP)
+        self._cells = [
+            torch.arange(LAYERS * each.width, device=CPU).reshape(LAYERS, 1, each.width) * CELL for each in layouts
+        ]
+        self._groups = torch.full((config.num_blocks,), NO_GROUP, device=CPU)
         """For which group a block was written; it goes with the pages."""
         self._has_steps = config.commit is CommitMode.STEPS
         self._writes: list[_Write] = []
         self._done = (0, 0)
         """How many writes and copies of the step were done."""
         self._step = 0
-        self._touched = torch.empty(0, dtype=torch.int64)
+        self._touched = torch.empty(0, dtype=torch.int64, device=CPU)
         self._before = self._kept(self._touched)
 
     def write(self, block: int, group: int, numbers: Sequence[int] | None, first: int = 0) -> None:
@@ -67,7 +71,7 @@ class DataPlane:
         if numbers is None:
             return  # whoever says no numbers wants to read none
         try:
-            values = torch.tensor(numbers, dtype=torch.int64).reshape(1, -1, 1) + self._cells[group]
+            values = torch.tensor(numbers, dtype=torch.int64, device=CPU).reshape(1, -1, 1) + self._cells[group]
         except (TypeError, ValueError, RuntimeError):
             raise InvalidArgument(f"rows must be a list of whole numbers, not {shown(numbers)}") from None
         if self._states[group]:
@@ -81,7 +85,7 @@ class DataPlane:
     def copy(self, src: int, dst: int) -> None:
         """The pool has agreed to a copy or a move; with steps it has queued it, and it is done with the step."""
         if not self._has_steps:
-            self._copy(torch.tensor([[src, dst]]))
+            self._copy(torch.tensor([[src, dst]], device=CPU))
 
     def read(self, block: int) -> list[int]:
         """The numbers in a block, from its first row on; none if nothing was written or copied there."""
@@ -121,7 +125,7 @@ class DataPlane:
         self._restore()
         last = {int(target): number for number, target in enumerate(copies[:, 1])}
         writes = [write for write in self._writes if last.get(write.block, -1) < write.num_copies]
-        written = torch.tensor([write.block for write in writes], dtype=torch.int64)
+        written = torch.tensor([write.block for write in writes], dtype=torch.int64, device=CPU)
         self._touched = torch.unique(torch.cat((copies[:, 1], written)))
         self._before = self._kept(self._touched)
         self._copy(copies)

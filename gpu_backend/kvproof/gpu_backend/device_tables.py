@@ -40,7 +40,7 @@ def block_tables(tables: Sequence[Sequence[int]], num_blocks: int, device: str =
     rows = [_check_table(table, num_blocks) for table in check_list("tables", tables)]
     slots = max(map(len, rows), default=0)
     padded = [[*row, *[NULL_BLOCK] * (slots - len(row))] for row in rows]
-    return torch.tensor(padded, dtype=torch.int32).reshape(len(rows), slots).to(where)
+    return torch.tensor(padded, dtype=torch.int32, device="cpu").reshape(len(rows), slots).to(where)
 
 
 def _check_table(table: object, num_blocks: int) -> list[int]:

@@ -11,10 +11,20 @@ import struct
 from collections.abc import Sequence
 from typing import NamedTuple, Self
 
+import numpy as np
 import torch
 
 from kvproof.gpu_backend import _core, saving
-from kvproof.gpu_backend.arena import GROUP_WORDS, HEADER, REGIONS, Views, header_of, new_arena, region_of
+from kvproof.gpu_backend.arena import (
+    GROUP_WORDS,
+    HEADER,
+    REGIONS,
+    WORD_BYTES,
+    Views,
+    header_of,
+    new_arena,
+    region_of,
+)
 from kvproof.gpu_backend.checks import check_config, check_int
 from kvproof.gpu_backend.hashing import PrefixHasher
 from kvproof.gpu_backend.observation import Observer, PoolState
@@ -96,7 +106,7 @@ class BlockPool(_core.PoolBase):
             raise CorruptedState(f"no pool can be made of it: {error}") from error
         groups = region_of(pool.arena, "groups", GROUP_WORDS)
         fixed = pool._fixed_part(groups)
-        pool.arena.copy_(torch.frombuffer(bytearray(state.arena), dtype=torch.int32))
+        pool._memory[:] = np.frombuffer(state.arena, np.int32)
         if pool._fixed_part(groups) != fixed:
             raise CorruptedState("its arena is that of a pool with another configuration")
         if problem := pool._put_behind(state.names, state.texts, state.told):
@@ -111,7 +121,7 @@ class BlockPool(_core.PoolBase):
         self._enter("save")
         try:
             names, texts, told = self._behind()
-            arena = self.arena.numpy().tobytes()
+            arena = self._memory.tobytes()
             return saving.write(
                 SavedState(self.config, self._tells_events, self.hasher, self._rows(), arena, names, texts, told)
             )
@@ -170,10 +180,13 @@ class BlockPool(_core.PoolBase):
 
     @property
     def arena(self) -> torch.Tensor:
-        """The tensor that holds the whole state, as it is now. When the pool grows it goes on in another one."""
+        """A tensor over the memory that holds the whole state, as it is now. When the pool grows it goes on elsewhere.
+
+        What torch does to the tensor, setting, resizing or sharing it, the memory stays the pool's.
+        """
         if not self._is_made:
             raise InvalidArgument("the pool was never made; BlockPool(config) makes one")
-        return self._memory[:]  # whoever sets or resizes it does so to a tensor of their own
+        return torch.from_numpy(self._memory)
 
     def views(self) -> Views:
         """Named views of the arena as it is now; once the pool has grown they raise `StaleViews`."""
@@ -181,7 +194,7 @@ class BlockPool(_core.PoolBase):
 
     def _is_memory(self, arena: torch.Tensor) -> bool:
         """Whether the pool's state still lies there."""
-        return arena.data_ptr() == self._memory.data_ptr()
+        return arena.data_ptr() == self._memory.ctypes.data
 
     def _begin(
         self, hasher: PrefixHasher, events: bool, rows: tuple[int, ...] | None, wanted_bytes: int | None = None
@@ -191,12 +204,12 @@ class BlockPool(_core.PoolBase):
         groups = tuple([(KINDS[group.kind], group.block_size) for group in self.config.groups])
         rows = self._first_rows() if rows is None else rows
         words = self._plan(rows)
-        if wanted_bytes not in (None, 4 * words):
-            raise CorruptedState(f"its arena has {wanted_bytes:,} bytes, not {4 * words:,}")
-        self._memory, memory = new_arena(words)
+        if wanted_bytes not in (None, WORD_BYTES * words):
+            raise CorruptedState(f"its arena has {wanted_bytes:,} bytes, not {WORD_BYTES * words:,}")
+        self._memory = new_arena(words)
         self._observer = None
         seed = struct.unpack("QQ", os.urandom(16))
-        self._open(memory, self._settings, groups, rows, seed, hasher.seed_digest)
+        self._open(self._memory, self._settings, groups, rows, seed, hasher.seed_digest)
 
     def _fixed_part(self, groups: slice) -> tuple[list[int], list[int], list[int]]:
         """What an arena does not change: sizes and modes, where its regions are, and the groups."""
@@ -252,8 +265,8 @@ class BlockPool(_core.PoolBase):
         """
         rows = list(self._rows())
         rows[region] = max(wanted, rows[region] + rows[region] // GROWTH + 1)
-        larger, memory = new_arena(self._plan(tuple(rows)))
-        self._adopt(memory, self._settings, len(self.config.groups), tuple(rows))
+        larger = new_arena(self._plan(tuple(rows)))
+        self._adopt(larger, self._settings, len(self.config.groups), tuple(rows))
         self._memory, self._observer = larger, None
 
     def _event(self, raw: tuple[int, int, _core.Text, int, int, int] | tuple[int, int, bytes]) -> Event:
