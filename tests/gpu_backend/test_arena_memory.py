@@ -52,7 +52,7 @@ def test_what_a_forward_pass_needs_lies_on_the_device_that_was_named() -> None:
 
 
 MOVES: dict[str, Callable[[BlockPool, torch.Tensor], object]] = {
-    "share": lambda pool, arena: arena.share_memory_(),
+    "share": lambda pool, arena: arena.share_memory_(),  # type: ignore[no-untyped-call]
     "queue": lambda pool, arena: multiprocessing.get_context("fork").SimpleQueue().put(arena),
     "set": lambda pool, arena: arena.set_(torch.zeros(1, dtype=torch.int32).untyped_storage()),
     "data": lambda pool, arena: setattr(arena, "data", torch.zeros(3, dtype=torch.int32)),
@@ -75,7 +75,7 @@ def test_an_arena_that_torch_moves_elsewhere_is_not_the_pools_any_more(move: str
 def test_views_whose_memory_was_shared_with_other_processes_are_stale() -> None:
     pool = use(BlockPool(config(commit=CommitMode.STEPS)))
     views = pool.views()
-    views.blocks.share_memory_()
+    views.blocks.share_memory_()  # type: ignore[no-untyped-call]
     with pytest.raises(StaleViews, match=r"blocks .* take pool.views\(\) again"):
         _ = views.blocks
     views.arena.zero_()

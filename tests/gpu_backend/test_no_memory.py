@@ -107,12 +107,16 @@ CALLS: dict[str, Callable[[BlockPool, list[bytes], Request], object]] = {
     "evict": lambda pool, *_: pool.evict([1, 2]),
     "commit": lambda pool, *_: pool.commit(2),
     "lookup": lambda pool, keys, _: pool.lookup(keys * 20),
-    "lookup_matrix": lambda pool, keys, _: pool.lookup_matrix([0] * 5, [keys[0][:-4]] * 30),
+    "lookup_longest": lambda pool, keys, _: pool.lookup_longest(keys[:1] * 20),
     "find": lambda pool, keys, _: pool.find(keys * 20),
+    "find_matrix": lambda pool, _, request: pool.find_matrix(request),
+    "uses": lambda pool, *_: pool.uses([1, 2, 3, 4] * 600, "r1"),
+    "write": lambda pool, _, request: pool.write(request, 3, 12, 0),
+    "read": lambda pool, *_: pool.read(1, "r1"),
 }
 """What changes a pool and answers nothing, or answers and changes nothing."""
 
-NEEDS_LITTLE = {"touch", "touch_all", "free", "evict", "commit"}
+NEEDS_LITTLE = {"touch", "touch_all", "free", "evict", "commit", "write", "read"}
 """Operations that may get by without an allocation."""
 
 

@@ -229,7 +229,7 @@ inline PyObject* pool_uses(KV_SIGNATURE) {
     const int32_t* const use = pool.out.data + 4 * i;
     PyList_SET_ITEM(all, i, Py_BuildValue("(iOii)", use[0], use[1] != 0 ? Py_True : Py_False, use[2], use[3]));
   }
-  return all;
+  return filled(all);
 }
 
 inline PyObject* pool_contains(KV_SIGNATURE) {
