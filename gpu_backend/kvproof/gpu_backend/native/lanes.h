@@ -8,7 +8,7 @@
 //   one(f)                  f() once, by one lane
 //   first(n, p)             the smallest i with p(i), n if there is none; p(i) may write only words that are i's own
 //   scan(n, count, put)     put(i, count(0) + ... + count(i-1)) for every i < n; returns the sum of all counts.
-//                           No count may depend on what a put of the same scan writes
+//                           i is counted before its own put, which no count of another i may depend on
 //   in_order(n, place_of, table, f)
 //                           f(i, place_of(i)) for every i < n; those with the same place run in ascending i, others in
 //                           any order. A place is an index of `table`, and depends on nothing that an f writes
