@@ -433,7 +433,6 @@ PyMethodDef kPoolMethods[] = {
     KV_METHOD(free, "Drop one reference for each id in the order given (POOL-FREE-*)."),
     KV_METHOD(lookup, "For each key the block that serves it, or None (POOL-LOOKUP-*)."),
     KV_METHOD(lookup_longest, "The blocks that serve the first keys, up to the first miss."),
-    KV_METHOD(lookup_matrix, "For each group, for each digest, the block that serves it, or None."),
     KV_METHOD(find, "For each key (block, reserved, writer, pending) (STEP-LOOKUP-*)."),
     KV_METHOD(find_matrix, "Where all keys of the request are, in all groups, as three tables of words."),
     KV_METHOD(uses, "For each block its references, whether `holder` writes it, and how far it is named and read."),

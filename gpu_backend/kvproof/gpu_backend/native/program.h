@@ -16,7 +16,6 @@ enum Opcode : int32_t {
   kOpFree,           ///< holder, n, blocks
   kOpLookup,         ///< n, keys                                            -> n blocks
   kOpLookupLongest,  ///< n, keys                                            -> number of hits, n blocks
-  kOpLookupMatrix,   ///< number of groups, n, groups, digests               -> groups x n blocks
   kOpFind,           ///< n, keys                                            -> n x (block, reserved, writer, pending)
   kOpContains,       ///< block, key                                         -> 0 or 1
   kOpFullKey,        ///< block                                              -> position, key
@@ -40,7 +39,7 @@ enum Opcode : int32_t {
 
 #if !defined(__CUDACC__)
 constexpr const char* kOpcodeNames[] = {
-    "allocate", "touch", "free", "lookup", "lookup_longest", "lookup_matrix", "find", "contains", "full_key",
+    "allocate", "touch", "free", "lookup", "lookup_longest", "find", "contains", "full_key",
     "cache_full_blocks", "cache_partial_block", "evict", "move", "copy", "write", "read", "reset", "begin_step",
     "commit", "attach", "rollback", "finish", "find_matrix", "uses"};
 static_assert(sizeof(kOpcodeNames) / sizeof(*kOpcodeNames) == kOpEnd - 1, "every operation has a name");
@@ -61,7 +60,7 @@ constexpr int64_t kUnknown = -1;
 /// Lengths are read only where they lie inside the program.
 template <class P>
 KV_FN int64_t length_of(const P& p, const int32_t* op, int64_t words, int64_t* answers) {
-  constexpr int64_t kKey = P::kKeyWords, kDigest = P::kDigestWords;
+  constexpr int64_t kKey = P::kKeyWords;
   *answers = 0;
   const auto count = [&](int at) -> int64_t { return at < words && op[at] >= 0 ? op[at] : kUnknown; };
   const auto listed = [&](int at, int64_t each, int64_t answers_each, int64_t answers_more) -> int64_t {
@@ -78,12 +77,6 @@ KV_FN int64_t length_of(const P& p, const int32_t* op, int64_t words, int64_t* a
     case kOpFree: return listed(2, 1, 0, 0);
     case kOpLookup: return listed(1, kKey, 1, 0);
     case kOpLookupLongest: return listed(1, kKey, 1, 1);
-    case kOpLookupMatrix: {
-      const int64_t groups = count(1), n = count(2);
-      if (groups == kUnknown || n == kUnknown || (groups > 0 && n > INT32_MAX / groups)) return kUnknown;
-      *answers = groups * n;
-      return 3 + groups + n * kDigest;
-    }
     case kOpFind: return listed(1, kKey, 4, 0);
     case kOpContains: *answers = 1; return 2 + kKey;
     case kOpFullKey: *answers = 1 + kKey; return 2;
@@ -139,7 +132,6 @@ KV_OPERATION Outcome run_one(P& p, const int32_t* op, int32_t* out) {
     case kOpFree: return free_blocks(p, op[1], op[2], op + 3);
     case kOpLookup: return lookup(p, op[1], op + 2, out);
     case kOpLookupLongest: return lookup_longest(p, op[1], op + 2, out);
-    case kOpLookupMatrix: return lookup_matrix(p, op[1], op + 3, op[2], op + 3 + op[1], out);
     case kOpFind: return find(p, op[1], op + 2, out);
     case kOpContains: return contains(p, op[1], op + 2, out);
     case kOpFullKey: return full_key(p, op[1], out);

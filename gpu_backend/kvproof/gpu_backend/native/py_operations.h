@@ -149,37 +149,6 @@ inline PyObject* pool_lookup_longest(KV_SIGNATURE) {
   return ask_for_keys(self, kOpLookupLongest, 1, arg[0], call);
 }
 
-inline PyObject* pool_lookup_matrix(KV_SIGNATURE) {
-  KV_ENTER("lookup_matrix", 2, "groups", "digests");
-  PyObject **groups, **digests;
-  Py_ssize_t num_groups, n;
-  if (!as_items("groups", arg[0], &groups, &num_groups) || !as_items("digests", arg[1], &digests, &n) ||
-      !reserve_words(pool, num_groups + n, pool.digest_words, num_groups * n))
-    return nullptr;
-  Words words(pool);
-  words.put(kOpLookupMatrix).put(static_cast<int32_t>(num_groups)).put(static_cast<int32_t>(n));
-  for (Py_ssize_t i = 0; i < num_groups; i++)
-    if (!as_word("a group", groups[i], words.skip(1))) return nullptr;
-  for (Py_ssize_t i = 0; i < n; i++) {
-    if (!PyBytes_CheckExact(digests[i]) || PyBytes_GET_SIZE(digests[i]) != 4 * pool.digest_words) {
-      wrong_type("a digest", digests[i], pool.digest_words == 4 ? "16 bytes" : "32 bytes");
-      return nullptr;
-    }
-    memcpy(words.skip(pool.digest_words), PyBytes_AS_STRING(digests[i]), 4 * static_cast<size_t>(pool.digest_words));
-  }
-  if (!run_program(self, words.count(), words.count(), call)) return nullptr;
-  PyObject* const rows = PyList_New(num_groups);
-  for (Py_ssize_t i = 0; rows != nullptr && i < num_groups; i++) {
-    PyObject* const row = list_of_blocks(pool.out.data + i * n, n);
-    if (row == nullptr) {
-      Py_DECREF(rows);
-      return nullptr;
-    }
-    PyList_SET_ITEM(rows, i, row);
-  }
-  return rows;
-}
-
 /// For each key (block, reserved, writer, pending).
 inline PyObject* pool_find(KV_SIGNATURE) {
   KV_ENTER("find", 1, "keys");

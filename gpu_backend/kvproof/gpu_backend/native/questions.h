@@ -12,11 +12,12 @@ KV_FN int32_t serving_block(const P& p, int32_t e) {
   return e == kNone ? kNone : p.entries[e].block;
 }
 
-/// `key(i)` is a key's group and digest; the answer goes to `out[i]`.
-template <class P, class G, class D>
-KV_FN void lookup_each(P& p, int32_t n, G group, D digest, int32_t* out) {
+/// Look up n keys: the blocks that serve them.
+template <class P>
+KV_OPERATION Outcome lookup(P& p, int32_t n, const int32_t* keys, int32_t* out) {
+  const auto key = [&](int i) { return keys + i * P::kKeyWords; };
   if constexpr (!P::Lanes::kIsSerial) {
-    p.lanes.each(n, [&](int i) { out[i] = serving_block(p, find_key(p, digest(i), group(i))); });
+    p.lanes.each(n, [&](int i) { out[i] = serving_block(p, find_key(p, digest_in(key(i)), group_in(key(i)))); });
   } else {
     // One lane waits for memory twice for each key, for the bucket and for the entry; so ask for both ahead of time.
     constexpr int kAhead = 16;
@@ -24,24 +25,17 @@ KV_FN void lookup_each(P& p, int32_t n, G group, D digest, int32_t* out) {
     for (int32_t from = 0; from < n; from += kAhead) {
       const int32_t m = n - from < kAhead ? n - from : kAhead;
       for (int32_t i = 0; i < m; i++) {
-        bucket[i] = bucket_of(p, digest(from + i), group(from + i));
+        bucket[i] = bucket_of(p, digest_in(key(from + i)), group_in(key(from + i)));
         prefetch(&p.buckets[bucket[i]]);
       }
       if (m > 1)
         for (int32_t i = 0; i < m; i++)
           if (p.buckets[bucket[i]] != kNone) prefetch(&p.entries[p.buckets[bucket[i]]]);
       for (int32_t i = 0; i < m; i++)
-        out[from + i] = serving_block(p, find_in_bucket(p, bucket[i], digest(from + i), group(from + i)));
+        out[from + i] =
+            serving_block(p, find_in_bucket(p, bucket[i], digest_in(key(from + i)), group_in(key(from + i))));
     }
   }
-}
-
-/// Look up n keys.
-template <class P>
-KV_OPERATION Outcome lookup(P& p, int32_t n, const int32_t* keys, int32_t* out) {
-  lookup_each(
-      p, n, [&](int i) { return group_in(keys + i * P::kKeyWords); },
-      [&](int i) { return digest_in(keys + i * P::kKeyWords); }, out);
   return ok();
 }
 
@@ -59,16 +53,6 @@ KV_OPERATION Outcome lookup_longest(P& p, int32_t n, const int32_t* keys, int32_
   }
   p.lanes.one([&] { out[0] = hits; });
   p.lanes.each(n - hits, [&](int i) { out[1 + hits + i] = kNone; });
-  return ok();
-}
-
-/// Look up n digests in each of some groups; the answers of the first group come first.
-template <class P>
-KV_OPERATION Outcome lookup_matrix(P& p, int32_t num_groups, const int32_t* groups, int32_t n, const int32_t* digests,
-                                   int32_t* out) {
-  lookup_each(
-      p, num_groups * n, [&](int i) { return groups[i / n]; },
-      [&](int i) { return reinterpret_cast<const uint32_t*>(digests + i % n * P::kDigestWords); }, out);
   return ok();
 }
 
