@@ -54,6 +54,12 @@ ARGUMENTS: dict[str, list[tuple[object, tuple[object, ...]]]] = {
         ([True], (7, "1", {True}, [1], ["True"], [None], [True, True])),
         (False, NO_BOOLS),
     ],
+    "cache_slots": [
+        ("REQUEST", REQUEST),
+        ([1], BLOCKS),
+        (0, (*NO_INTEGERS, *BEYOND)),
+        (0, (*NO_INTEGERS, *BEYOND)),
+    ],
     "cache_partial_block": [
         ("REQUEST", REQUEST),
         (1, BLOCK),

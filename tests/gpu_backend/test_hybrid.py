@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import threading
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
+from typing import Any
 
 import pytest
 
@@ -216,6 +217,8 @@ def test_what_a_holder_has_to_know_of_a_block() -> None:
     model.step(lambda: model.pool.touch(1, key, "other"))
     assert model.pool.uses([1], "r") == [(2, True, 4, 4)]
     assert model.pool.uses([1], "other") == [(2, False, 4, 0)]
+    [use] = model.pool.uses([1], "r")
+    assert (use.references, use.is_writer, use.named_to, use.read_to) == use
     with pytest.raises(InvalidBlock):
         model.pool.uses([20], "r")
 
@@ -386,6 +389,55 @@ def test_a_request_lets_go_of_what_it_settled_past() -> None:
     assert model.tables("r") == [[1, 2, 6], [0, 4, 7], [0, 5, 8]]
     model.step(lambda: model.cache.advance(request, 16))
     assert [table[:2] for table in model.tables("r")] == [[1, 2], [0, 0], [0, 0]]
+
+
+class Counted(list[int]):
+    """A block table that counts the slots that are looked at."""
+
+    looks = 0
+
+    def __getitem__(self, slot: Any) -> Any:
+        Counted.looks += len(range(*slot.indices(len(self)))) if isinstance(slot, slice) else 1
+        return super().__getitem__(slot)
+
+    def __iter__(self) -> Iterator[int]:
+        Counted.looks += len(self)
+        return super().__iter__()
+
+
+@pytest.mark.clause("COST-1")
+def test_a_token_costs_the_same_at_the_end_of_a_long_context() -> None:
+    model = Model(FULL, window(9), STATE, blocks=1100)
+    request = model.request("r", 4000)
+    model.run(request, *range(50, 4001, 50))
+    tables = model.cache.running["r"].tables
+    tables[:] = map(Counted, tables)
+    request.append([0] * 10)
+    looks = []
+    for end in range(4001, 4011):
+        Counted.looks = 0
+        model.step(lambda end=end: model.cache.advance(request, end))  # type: ignore[misc]
+        looks.append(Counted.looks)
+    assert min(looks) > 0
+    assert max(looks) < 100  # in tables of a thousand slots; the first token lets go of the chunk before it
+
+
+def test_a_request_goes_back_to_where_nothing_was_let_go() -> None:
+    model = Model(FULL, window(9), blocks=80)
+    request = model.request("r", 100)
+    model.run(request, 20, 40, 60)
+    model.pool.begin_step()
+    model.cache.advance(request, 80)
+    assert model.cache.rollback(["r"]) == ["r"]
+    model.cache.commit(4)
+    model.step(lambda: model.cache.advance(request, 70))
+    model.step(lambda: model.cache.advance(request, 100))
+    model.step(lambda: model.cache.truncate(request, 90))
+    request.append([0] * 10)
+    model.step(lambda: model.cache.advance(request, 95))
+    table = model.tables("r")[1]
+    assert (table[:20], len(table)) == ([0] * 20, 24)
+    assert 0 not in table[20:]
 
 
 def test_steps_in_flight_keep_what_a_failure_needs() -> None:

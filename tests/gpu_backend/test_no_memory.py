@@ -101,6 +101,7 @@ CALLS: dict[str, Callable[[BlockPool, list[bytes], Request], object]] = {
     "touch": lambda pool, keys, _: pool.touch(1, keys[0], "somebody new"),
     "touch_all": lambda pool, keys, _: pool.touch_all([1, 2], keys, "somebody new"),
     "cache_full_blocks": lambda pool, _, request: pool.cache_full_blocks(request, [1, 2, 3, 4], 0, 4, 0),
+    "cache_slots": lambda pool, _, request: pool.cache_slots(request, [3, 4], 2, 0),
     "cache_partial_block": lambda pool, _, request: pool.cache_partial_block(request, 3, 10, 0),
     "free": lambda pool, *_: pool.free([4, 3, 2], "r1"),
     "copy": lambda pool, *_: pool.copy(1, 4, "r1"),
@@ -110,7 +111,7 @@ CALLS: dict[str, Callable[[BlockPool, list[bytes], Request], object]] = {
     "lookup_longest": lambda pool, keys, _: pool.lookup_longest(keys[:1] * 20),
     "find": lambda pool, keys, _: pool.find(keys * 20),
     "find_matrix": lambda pool, _, request: pool.find_matrix(request),
-    "uses": lambda pool, *_: pool.uses([1, 2, 3, 4] * 600, "r1"),
+    "uses": lambda pool, *_: pool.uses([1, 2, 3, 4] * 5, "r1"),
     "write": lambda pool, _, request: pool.write(request, 3, 12, 0),
     "read": lambda pool, *_: pool.read(1, "r1"),
 }

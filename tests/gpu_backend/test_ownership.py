@@ -31,6 +31,7 @@ INTRUSIONS: dict[str, Callable[[BlockPool], object]] = {
     "contains": lambda pool: pool.contains(KEY, 1),
     "full_key": lambda pool: pool.full_key(1),
     "cache_full_blocks": lambda pool: pool.cache_full_blocks(pool.request("r1", [1] * 4), [1], 0, 1, 0),
+    "cache_slots": lambda pool: pool.cache_slots(pool.request("r1", [1] * 4), [1], 0, 0),
     "cache_partial_block": lambda pool: pool.cache_partial_block(pool.request("r1", [1] * 4), 1, 2, 0),
     "evict": lambda pool: pool.evict([1]),
     "move": lambda pool: pool.move(1, 2),

@@ -7,7 +7,7 @@ from array import array
 import pytest
 
 from kvproof.gpu_backend import BlockPool
-from kvproof.spec.errors import InvalidArgument, OutOfBlocks
+from kvproof.spec.errors import InvalidArgument, OutOfBlocks, OutOfRange
 from kvproof.spec.vocabulary import CommitMode, HolderMode
 from tests.gpu_backend.pools import config
 from tests.gpu_backend.tools import script
@@ -47,6 +47,18 @@ def test_a_program_does_what_its_operations_do(events: bool) -> None:
     assert len(program) == len(expected)
     assert program.run() == program.results == expected
     assert at_once.observe() == one_by_one.observe()
+
+
+def test_a_part_of_a_table_is_registered_like_the_table() -> None:
+    whole, part = BlockPool(config()), BlockPool(config())
+    for pool in (whole, part):
+        assert pool.allocate(5, "r1") == [1, 2, 3, 4, 5]
+    request = whole.request("r1", list(range(20)))
+    whole.cache_full_blocks(request, [1, 2, 3, 4, 5], 2, 4, 0)
+    part.cache_slots(request, [3, 4], 2, 0)
+    assert part.observe() == whole.observe()
+    with pytest.raises(OutOfRange, match="cache_slots"):
+        part.cache_slots(request, [5, 1], 4, 0)
 
 
 def test_the_first_refusal_ends_a_program_and_keeps_what_was_done() -> None:

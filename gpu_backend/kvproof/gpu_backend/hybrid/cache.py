@@ -259,6 +259,7 @@ class HybridCache:
             self.pool.free([table[slot] for slot in slots], name)
             for slot in slots:
                 table[slot] = NULL_BLOCK
+        running.kept_from = plan.kept_from
         for group in plan.moved:
             [kept] = self.pool.allocate(1, f"{COPY_PREFIX}{group}:{name}")
             self.pool.move(running.tables[group][-1], kept)
@@ -310,7 +311,7 @@ class HybridCache:
         request, table, end = running.request, running.tables[group], running.computed
         size, hybrid = self._geometry.groups[group].block_size, self._geometry.hybrid
         if start // size < end // size:
-            self.pool.cache_full_blocks(request, table, start // size, end // size, group)
+            self.pool.cache_slots(request, table[start // size : end // size], start // size, group)
         shortened = 0 if group in hybrid.drop else 1
         tail = floor(max(0, request.num_prompt_tokens - shortened), self._geometry.hash_block_size)
         if hybrid.fine_grained and max(start, floor(end, size)) < tail <= end:
@@ -376,5 +377,5 @@ class HybridCache:
         size = self._geometry.groups[group].block_size
         if n % size == 0:
             return False
-        [(_, writes, named, read)] = self.pool.uses([running.tables[group][n // size]], running.request.request_id)
-        return not writes or named > n or read > n
+        [cut] = self.pool.uses([running.tables[group][n // size]], running.request.request_id)
+        return not cut.is_writer or cut.named_to > n or cut.read_to > n

@@ -101,33 +101,41 @@ def _copied(geometry: Geometry, now: Matrix, request: Request, group: int, hit: 
 class Chunk:
     """What going on to a chunk's end takes (ADVANCE-*).
 
-    `let_go` are slots of each group, the last one first; `moved` and `copied` are recurrent groups whose state is
-    overwritten in place, and has a key, or other readers.
+    `let_go` are slots of each group, the last one first; below `kept_from` nothing is kept then. `moved` and `copied`
+    are recurrent groups whose state is overwritten in place, and has a key, or other readers.
     """
 
     let_go: list[list[int]]
+    kept_from: list[int]
     moved: list[int] = field(default_factory=list)
     copied: list[int] = field(default_factory=list)
 
 
 def plan_chunk(pool: BlockPool, geometry: Geometry, running: Running, end: int) -> Chunk:
     """What the request's next chunk takes, up to `end`."""
-    plan = Chunk([_not_needed(geometry, running, group) for group in range(len(geometry.groups))])
+    kept_from = [_first_needed(geometry, running, group) for group in range(len(geometry.groups))]
+    plan = Chunk([_not_needed(running, group, first) for group, first in enumerate(kept_from)], kept_from)
     for group, table in enumerate(running.tables):
         if not geometry.is_recurrent(group) or geometry.new_slots(group, running.computed, end):
             continue
-        [(_, _, named, read)] = pool.uses([table[-1]], running.request.request_id)
-        if read:
+        [state] = pool.uses([table[-1]], running.request.request_id)
+        if state.read_to > 0:
             plan.copied.append(group)
-        elif named:
+        elif state.named_to > 0:
             plan.moved.append(group)
     return plan
 
 
-def _not_needed(geometry: Geometry, running: Running, group: int) -> list[int]:
-    """The slots that are not needed to go on from where the request is settled, last first (ADVANCE-LETGO-1)."""
-    table, needed = running.tables[group], geometry.needed(group, running.settled)
-    return [slot for slot in reversed(range(min(needed.start, len(table)))) if table[slot] != NULL_BLOCK]
+def _first_needed(geometry: Geometry, running: Running, group: int) -> int:
+    """The first slot that the request needs to go on from where it is settled (ADVANCE-LETGO-1)."""
+    needed = geometry.needed(group, running.settled)
+    return min(max(needed.start, running.kept_from[group]), len(running.tables[group]))
+
+
+def _not_needed(running: Running, group: int, first: int) -> list[int]:
+    """The slots below the first one that is needed whose blocks are still kept, last first (ADVANCE-LETGO-1)."""
+    table = running.tables[group]
+    return [slot for slot in reversed(range(running.kept_from[group], first)) if table[slot] != NULL_BLOCK]
 
 
 def check_room(
@@ -137,8 +145,8 @@ def check_room(
 
     Raises OutOfBlocks.
     """
-    used = sum(references == 0 for references, *_ in pool.uses(coming, holder))
-    freed = sum(references == 1 for references, *_ in pool.uses(going, holder))
+    used = sum(block.references == 0 for block in pool.uses(coming, holder))
+    freed = sum(block.references == 1 for block in pool.uses(going, holder))
     room = pool.num_free - used + freed
     if wanted > room:
         raise OutOfBlocks(f"{holder!r} takes {wanted:,} blocks, and there are {room:,}; release or preempt a request")

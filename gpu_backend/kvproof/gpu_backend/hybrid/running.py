@@ -27,7 +27,7 @@ class Running:
 
     `computed` is where its last scheduled chunk ends; `settled` where a failed step takes it back to, 0 if there is
     nothing. `in_flight` says for open steps, ascending, where it is settled with their commit. `last_step` had its last
-    chunk, `junction` is that of its admission.
+    chunk, `junction` is that of its admission. Below `kept_from`, a slot of each group, nothing is kept.
     """
 
     request: Request
@@ -37,6 +37,10 @@ class Running:
     settled: int = 0
     in_flight: dict[int, int] = field(default_factory=dict)
     last_step: int = 0
+    kept_from: list[int] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        self.kept_from = [0] * len(self.tables)
 
     @property
     def is_settled(self) -> bool:
@@ -63,6 +67,7 @@ class Running:
             kept = slots_of(n, geometry.groups[group].block_size)
             left.append([block for block in reversed(table[kept:]) if block != NULL_BLOCK])
             del table[kept:]
+            self.kept_from[group] = min(self.kept_from[group], kept)
         self.computed = n
         self.in_flight.clear()
         self.last_step = 0

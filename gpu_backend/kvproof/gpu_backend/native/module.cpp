@@ -435,10 +435,11 @@ PyMethodDef kPoolMethods[] = {
     KV_METHOD(lookup_longest, "The blocks that serve the first keys, up to the first miss."),
     KV_METHOD(find, "For each key (block, reserved, writer, pending) (STEP-LOOKUP-*)."),
     KV_METHOD(find_matrix, "Where all keys of the request are, in all groups, as three tables of words."),
-    KV_METHOD(uses, "For each block its references, whether `holder` writes it, and how far it is named and read."),
+    KV_METHOD(uses, "For each block its `BlockUse`: references, whether `holder` writes it, how far it is named, read."),
     KV_METHOD(contains, "Whether the block has the key, reserved or committed (POOL-CONTAINS-1)."),
     KV_METHOD(full_key, "The block's servable key at the end of its slot (POOL-CONTAINS-2)."),
     KV_METHOD(cache_full_blocks, "Register the full keys of the slots first .. last-1 (REG-FULL-*)."),
+    KV_METHOD(cache_slots, "Register the full keys of the slots from `first` on, one for each block (REG-FULL-*)."),
     KV_METHOD(cache_partial_block, "Register one key (REG-PARTIAL-*)."),
     KV_METHOD(evict, "Drop all keys of the blocks (POOL-EVICT-*)."),
     KV_METHOD(move, "Hand all keys of one block to another (POOL-MOVE-*)."),
@@ -579,9 +580,12 @@ PyMODINIT_FUNC PyInit__core() {
   if (module == nullptr) return nullptr;
   text_type() = reinterpret_cast<PyTypeObject*>(PyType_FromSpec(&kTextSpec));
   request_type() = reinterpret_cast<PyTypeObject*>(PyType_FromSpec(&kRequestSpec));
+  use_type() = PyStructSequence_NewType(&kUse);
   PyObject* const pool_type = PyType_FromSpec(&kPoolSpec);
-  const bool made = text_type() != nullptr && request_type() != nullptr && pool_type != nullptr &&
+  const bool made = text_type() != nullptr && request_type() != nullptr && use_type() != nullptr &&
+                    pool_type != nullptr &&
                     PyModule_AddObjectRef(module, "Text", reinterpret_cast<PyObject*>(text_type())) == 0 &&
+                    PyModule_AddObjectRef(module, "BlockUse", reinterpret_cast<PyObject*>(use_type())) == 0 &&
                     PyModule_AddObjectRef(module, "RequestBase", reinterpret_cast<PyObject*>(request_type())) == 0 &&
                     PyModule_AddObjectRef(module, "PoolBase", pool_type) == 0;
   Py_XDECREF(pool_type);

@@ -181,7 +181,30 @@ inline PyObject* pool_find_matrix(KV_SIGNATURE) {
   return PyBytes_FromStringAndSize(reinterpret_cast<const char*>(pool.out.data), static_cast<Py_ssize_t>(4 * words));
 }
 
-/// For each block (references, whether the holder writes it, how far its keys reach, how far others were served).
+/// What `uses` answers of a block; the class is made with the module.
+inline PyTypeObject*& use_type() {
+  static PyTypeObject* type = nullptr;
+  return type;
+}
+
+inline PyStructSequence_Field kUseFields[] = {
+    {"references", "how often the block is held"},
+    {"is_writer", "whether the holder writes it"},
+    {"named_to", "how many tokens its keys name, committed or not"},
+    {"read_to", "how many tokens of it other holders were served"},
+    {nullptr, nullptr}};
+inline PyStructSequence_Desc kUse = {"kvproof.gpu_backend._core.BlockUse",
+                                     "How a block is used, as a holder sees it; positions in tokens.", kUseFields, 4};
+
+inline PyObject* block_use(const int32_t* words) {
+  PyObject* const use = PyStructSequence_New(use_type());
+  if (use == nullptr) return nullptr;
+  for (int field = 0; field < 4; field++)
+    PyStructSequence_SetItem(use, field, field == 1 ? PyBool_FromLong(words[field]) : PyLong_FromLong(words[field]));
+  return filled(use);
+}
+
+/// For each block a `BlockUse`.
 inline PyObject* pool_uses(KV_SIGNATURE) {
   KV_ENTER("uses", 2, "block_ids", "holder");
   int32_t holder;
@@ -194,10 +217,7 @@ inline PyObject* pool_uses(KV_SIGNATURE) {
   words.put(kOpUses).put(holder).put(static_cast<int32_t>(n));
   if (!put_blocks(ids, n, words) || !run_program(self, words.count(), words.count(), call)) return nullptr;
   PyObject* const all = PyList_New(n);
-  for (Py_ssize_t i = 0; all != nullptr && i < n; i++) {
-    const int32_t* const use = pool.out.data + 4 * i;
-    PyList_SET_ITEM(all, i, Py_BuildValue("(iOii)", use[0], use[1] != 0 ? Py_True : Py_False, use[2], use[3]));
-  }
+  for (Py_ssize_t i = 0; all != nullptr && i < n; i++) PyList_SET_ITEM(all, i, block_use(pool.out.data + 4 * i));
   return filled(all);
 }
 
@@ -275,6 +295,21 @@ inline PyObject* pool_cache_full_blocks(KV_SIGNATURE) {
     const bool is_left_out = mask != nullptr && mask[i - first] == Py_False;
     words.put(is_left_out ? kNullBlock : static_cast<int32_t>(PyLong_AsLong(ids[i])));
   }
+  return done(run_program(self, words.count(), 0, call));
+}
+
+/// A part of a table, whose blocks are those of the slots from `first` on: what it costs does not depend on the rest.
+inline PyObject* pool_cache_slots(KV_SIGNATURE) {
+  KV_ENTER("cache_slots", 4, "request", "block_ids", "first", "group");
+  PyObject** ids;
+  Py_ssize_t n;
+  int32_t first;
+  if (!as_items("block_ids", arg[1], &ids, &n) || !as_word("first", arg[2], &first) || !reserve_words(pool, n, 1, 0))
+    return nullptr;
+  Words words(pool);
+  if (!put_naming(self, kOpCacheFull, arg[0], arg[3], false, words)) return nullptr;
+  words.put(first).put(static_cast<int32_t>(n));
+  if (!put_blocks(ids, n, words)) return nullptr;
   return done(run_program(self, words.count(), 0, call));
 }
 
