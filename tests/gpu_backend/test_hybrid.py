@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import sys
 import threading
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
+from pathlib import Path
+from types import FrameType
 from typing import Any
 
 import pytest
@@ -13,6 +16,8 @@ import pytest
 from kvproof.gpu_backend import BlockPool, Request
 from kvproof.gpu_backend.hashing import make_key
 from kvproof.gpu_backend.hybrid import ChunkWrite, HybridCache, Match
+from kvproof.gpu_backend.hybrid.geometry import Geometry
+from kvproof.gpu_backend.hybrid.hits import look_up, match
 from kvproof.spec.errors import (
     AlreadyAdmitted,
     ConcurrentUse,
@@ -118,6 +123,8 @@ def test_a_cache_needs_settings() -> None:
     with pytest.raises(InvalidArgument, match="hybrid"):
         HybridCache(BlockPool(replace(config(FULL), hybrid=None)))
     with pytest.raises(InvalidArgument, match="BlockPool"):
+        HybridCache(BlockPool.__new__(BlockPool))
+    with pytest.raises(InvalidArgument, match="BlockPool"):
         HybridCache(None)  # type: ignore[arg-type]
 
 
@@ -221,6 +228,24 @@ def test_what_a_holder_has_to_know_of_a_block() -> None:
     assert (use.references, use.is_writer, use.named_to, use.read_to) == use
     with pytest.raises(InvalidBlock):
         model.pool.uses([20], "r")
+
+
+@pytest.mark.parametrize(
+    "change", [lambda request: request.append([0] * 9), lambda request: request.truncate(2)], ids=["append", "truncate"]
+)
+def test_a_request_that_changes_while_it_is_looked_up_is_what_it_was(change: Callable[[Request], object]) -> None:
+    model = Model(FULL, STATE)
+    model.run(model.request("r1", 13), 8, 12, 13)
+    request, expected = model.request("r", 13), model.cache.match(model.request("r2", 13))
+
+    class Changing:
+        def find_matrix(self, request: Request) -> bytes:
+            found = model.pool.find_matrix(request)
+            change(request)
+            return found
+
+    geometry = Geometry(model.pool.config)
+    assert match(geometry, *look_up(Changing(), geometry, request)) == expected  # type: ignore[arg-type]
 
 
 def test_matching_changes_nothing_and_takes_no_strangers() -> None:
@@ -677,6 +702,41 @@ def test_a_second_thread_is_kept_out_of_cache_and_pool() -> None:
     model.run(request, 4)
     assert refused == ["refused"] * 2
     assert model.pool.num_free == 18
+
+
+@pytest.mark.clause("ERR-OWNER-1")
+def test_what_runs_in_the_middle_of_an_operation_is_kept_out_of_cache_and_pool() -> None:
+    """As a collection of garbage does, or a signal: between any two lines of the hybrid layer."""
+    model, alone = Model(FULL, STATE), Model(FULL, STATE)
+    outcomes: list[object] = []
+    intrusions: list[Callable[[], object]] = [
+        lambda: model.pool.allocate(1, "other"),
+        lambda: model.pool.observe(),
+        lambda: model.cache.rollback(["r"]),
+    ]
+
+    def disturb(frame: FrameType, event: str, _: object) -> Any:
+        if Path(frame.f_code.co_filename).parent.name != "hybrid" or frame.f_code.co_qualname.startswith("_Alone"):
+            return None
+        if event == "line" and frame.f_code.co_name not in ("admit", "advance", "commit", "_alone"):
+            for intrude in intrusions:
+                try:
+                    outcomes.append(intrude())
+                except PoolError as error:
+                    outcomes.append(type(error))
+        return disturb
+
+    for each in (model, alone):
+        request, before = each.request("r", 12), sys.gettrace()
+        sys.settrace(disturb if each is model else before)
+        try:
+            each.run(request, 4, 8, 12)
+        finally:
+            sys.settrace(before)
+    assert len(outcomes) > 100
+    assert set(outcomes) == {ConcurrentUse}
+    assert model.pool.observe() == alone.pool.observe()
+    assert model.tables("r") == alone.tables("r")
 
 
 # --- beside the reference ---------------------------------------------------------------------------------------------

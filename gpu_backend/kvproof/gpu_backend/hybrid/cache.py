@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from kvproof.gpu_backend import _core
 from kvproof.gpu_backend.checks import check_int, check_name
 from kvproof.gpu_backend.hybrid.geometry import Geometry, floor, slots_of
 from kvproof.gpu_backend.hybrid.hits import Match, look_up, match
@@ -36,30 +37,33 @@ class _Alone:
         self._cache, self._operation = cache, operation
 
     def __enter__(self) -> None:
-        self._cache.pool._hold(self._operation)
+        self._cache._hand = self._cache.pool._hold(self._operation)
         if self._cache._torn_by:
-            self._cache.pool._let_go()
+            self._cache.pool._leave()
             raise TornCache(f"{self._cache._torn_by} ended in its middle; make a new pool, and a new cache")
 
     def __exit__(self, error: type[BaseException] | None, *_: object) -> None:
         if error is None:
             self._cache._torn_by = ""
-        self._cache.pool._let_go()
+        self._cache.pool._leave()
 
 
 class HybridCache:
     """Runs requests over all groups of a pool that has hybrid settings.
 
-    Every operation happens as a whole or not at all; a second thread that enters the cache or its pool meanwhile gets
-    ConcurrentUse (ERR-ATOMIC-1, ERR-OWNER-1). What is not refused can end in its middle all the same, by MemoryError
-    or KeyboardInterrupt; then every later call raises TornCache, so that nobody reads what is half done. Steps are
-    begun on the pool and committed here. `running` has the requests that run; read it, and change it by the operations
-    only. It is no part of a pool's saved state.
+    Every operation happens as a whole or not at all; whoever else enters the cache or its pool meanwhile, in another
+    thread or in this one, gets ConcurrentUse (ERR-ATOMIC-1, ERR-OWNER-1). What is not refused can end in its middle all
+    the same, by MemoryError or KeyboardInterrupt; then every later call raises TornCache, so that nobody reads what is
+    half done. Steps are begun on the pool and committed here. `running` has the requests that run; read it, and change
+    it by the operations only. It is no part of a pool's saved state.
     """
 
+    _hand: _core.Hand
+    """What the operation that is going on calls the pool by."""
+
     def __init__(self, pool: BlockPool) -> None:
-        if not isinstance(pool, BlockPool):
-            raise InvalidArgument(f"pool must be a BlockPool, not {shown(pool)}")
+        if not isinstance(pool, BlockPool) or not pool._is_made:
+            raise InvalidArgument(f"pool must be one that BlockPool(config) or restore has made, not {shown(pool)}")
         self.pool = pool
         self.running: dict[Holder, Running] = {}
         self._geometry = Geometry(pool.config)
@@ -72,7 +76,7 @@ class HybridCache:
         """Where the request would begin now; it changes nothing (HIT-PURE-1)."""
         with self._alone("match"):
             self._check_request(request)
-            return match(self._geometry, *look_up(self.pool, request), request.num_tokens)
+            return match(self._geometry, *look_up(self._hand, self._geometry, request))
 
     def split(self, request: Request, start: int, tokens: int, cap: int, junction: int) -> int:
         """Where the chunk ends that begins at `start`, at `start` itself if it has to wait (SPLIT-*).
@@ -101,11 +105,11 @@ class HybridCache:
             if name in self.running:
                 raise AlreadyAdmitted(f"{name!r} runs; release it before it is admitted again")
             self._check_open_step()
-            plan = plan_admission(self.pool, self._geometry, request)
+            plan = plan_admission(self._hand, self._geometry, request)
             check_int("end", end, plan.match.hit + 1, request.num_tokens)
             groups = range(len(self._geometry.groups))
             new = sum(len(self._geometry.new_slots(group, plan.match.hit, end)) for group in groups)
-            check_room(self.pool, name, len(plan.copied) + new, coming=plan.sources())
+            check_room(self._hand, name, len(plan.copied) + new, coming=plan.sources())
             self._change_with("admit")
             self.running[name] = running = self._begin(plan, request, end)
             self._do_chunk(running, plan.match.hit, end)
@@ -123,11 +127,11 @@ class HybridCache:
             check_int("end", end, start + 1, request.num_tokens)
             if running.last_step == self.pool.current_step:
                 raise OutOfOrder(f"{request.request_id!r} has a chunk in this step already; begin the next step")
-            plan = plan_chunk(self.pool, geometry, running, end)
+            plan = plan_chunk(self._hand, geometry, running, end)
             new = [geometry.new_slots(group, start, end) for group in range(len(geometry.groups))]
             going = [table[slot] for table, slots in zip(running.tables, plan.let_go, strict=True) for slot in slots]
             wanted = len(plan.moved) + len(plan.copied) + sum(map(len, new))
-            check_room(self.pool, request.request_id, wanted, going=going)
+            check_room(self._hand, request.request_id, wanted, going=going)
             self._change_with("advance")
             self._make_way(running, plan)
             self._give_blocks(running, new, plan.copied)
@@ -145,7 +149,7 @@ class HybridCache:
     def commit(self, step: int) -> None:
         """Commit a step, and settle what was scheduled in it. Raises like `BlockPool.commit`."""
         with self._alone("commit"):
-            self.pool.commit(step)
+            self._hand.commit(step)
             self._change_with("commit")
             for running in self.running.values():
                 running.settle(step)
@@ -156,7 +160,7 @@ class HybridCache:
         Raises like `BlockPool.rollback`.
         """
         with self._alone("rollback"):
-            affected = self.pool.rollback(requests)
+            affected = self._hand.rollback(requests)
             self._change_with("rollback")
             self._take_back(affected)
             return affected
@@ -226,7 +230,7 @@ class HybridCache:
 
     def _begin(self, plan: Admission, request: Request, end: int) -> Running:
         """Take what is shared, then blocks, then copies; what was only copied from is dropped last (ADMIT-ORDER-1)."""
-        pool, geometry, name, hit = self.pool, self._geometry, request.request_id, plan.match.hit
+        pool, geometry, name, hit = self._hand, self._geometry, request.request_id, plan.match.hit
         tables = [[NULL_BLOCK] * slots_of(hit, group.block_size) for group in geometry.groups]
         for shared in plan.shared:
             self._share(shared, name)
@@ -244,30 +248,30 @@ class HybridCache:
     def _share(self, shared: Shared, name: Holder) -> None:
         """Touch what is served, attach what is reserved."""
         if not any(shared.is_reserved):
-            self.pool.touch_all(shared.blocks, shared.keys, name)
+            self._hand.touch_all(shared.blocks, shared.keys, name)
             return
         for block, key, is_reserved in zip(shared.blocks, shared.keys, shared.is_reserved, strict=True):
             if is_reserved:
-                self.pool.attach(block, key, name)
+                self._hand.attach(block, key, name)
             else:
-                self.pool.touch(block, key, name)
+                self._hand.touch(block, key, name)
 
     def _make_way(self, running: Running, plan: Chunk) -> None:
         """Let go of what is not needed, and bring keys of states to safety (ADVANCE-LETGO-1, ADVANCE-MOVE-1)."""
         name = running.request.request_id
         for table, slots in zip(running.tables, plan.let_go, strict=True):
-            self.pool.free([table[slot] for slot in slots], name)
+            self._hand.free([table[slot] for slot in slots], name)
             for slot in slots:
                 table[slot] = NULL_BLOCK
         running.kept_from = plan.kept_from
         for group in plan.moved:
-            [kept] = self.pool.allocate(1, f"{COPY_PREFIX}{group}:{name}")
-            self.pool.move(running.tables[group][-1], kept)
+            [kept] = self._hand.allocate(1, f"{COPY_PREFIX}{group}:{name}")
+            self._hand.move(running.tables[group][-1], kept)
 
     def _give_blocks(self, running: Running, new: Sequence[range], replaced: Sequence[int]) -> None:
         """Blocks for new slots, and for the last slot of some groups, groups and slots ascending."""
         name = running.request.request_id
-        blocks = iter(self.pool.allocate(len(replaced) + sum(map(len, new)), name))
+        blocks = iter(self._hand.allocate(len(replaced) + sum(map(len, new)), name))
         for group, table in enumerate(running.tables):
             if group in replaced:
                 self._replace(running, group, len(table) - 1, next(blocks))
@@ -279,8 +283,8 @@ class HybridCache:
         """Go on in a private copy; the old block keeps its keys and its other readers (ADVANCE-COPY-1, BACK-CUT-1)."""
         table, name = running.tables[group], running.request.request_id
         if table[slot] != NULL_BLOCK:
-            self.pool.copy(table[slot], block, name)
-            self.pool.free([table[slot]], name)
+            self._hand.copy(table[slot], block, name)
+            self._hand.free([table[slot]], name)
         table[slot] = block
 
     def _do_chunk(self, running: Running, start: int, end: int) -> None:
@@ -298,31 +302,31 @@ class HybridCache:
 
     def _write(self, request: Request, write: ChunkWrite) -> None:
         """Where a chunk's rows and states go to their blocks: this backend has no memory, and checks the rules."""
-        self.pool.write(request, write.block, write.end, write.group)
+        self._hand.write(request, write.block, write.end, write.group)
 
     def _register_state(self, running: Running, group: int) -> None:
         """ADVANCE-KEEP-1."""
         request, end = running.request, running.computed
         if self._stops.keeps(group, end, running.junction, request.num_tokens, request.num_prompt_tokens):
-            self.pool.cache_partial_block(request, running.tables[group][-1], end, group)
+            self._hand.cache_partial_block(request, running.tables[group][-1], end, group)
 
     def _register_rows(self, running: Running, group: int, start: int) -> None:
         """ADVANCE-FULL-1, ADVANCE-TAIL-1."""
         request, table, end = running.request, running.tables[group], running.computed
         size, hybrid = self._geometry.groups[group].block_size, self._geometry.hybrid
         if start // size < end // size:
-            self.pool.cache_slots(request, table[start // size : end // size], start // size, group)
+            self._hand.cache_slots(request, table[start // size : end // size], start // size, group)
         shortened = 0 if group in hybrid.drop else 1
         tail = floor(max(0, request.num_prompt_tokens - shortened), self._geometry.hash_block_size)
         if hybrid.fine_grained and max(start, floor(end, size)) < tail <= end:
-            self.pool.cache_partial_block(request, table[-1], tail, group)
+            self._hand.cache_partial_block(request, table[-1], tail, group)
 
     # Ends, and ways back
 
     def _release(self, running: Running) -> list[Holder]:
         """RELEASE-1."""
         name = running.request.request_id
-        affected = self.pool.finish(name, running.blocks())
+        affected = self._hand.finish(name, running.blocks())
         del self.running[name]
         self._take_back(affected)
         return affected
@@ -336,13 +340,13 @@ class HybridCache:
             if running.settled > 0 and self._geometry.can_go_back:
                 self._go_back(running, running.settled)
             else:
-                self.pool.free(running.blocks(), name)
+                self._hand.free(running.blocks(), name)
                 del self.running[name]
 
     def _go_back(self, running: Running, n: int) -> None:
         """BACK-SLOTS-1; each group's blocks are freed by a call of their own."""
         for blocks in running.go_back(n, self._geometry):
-            self.pool.free(blocks, running.request.request_id)
+            self._hand.free(blocks, running.request.request_id)
 
     def _plan_cut(self, running: Running, n: int) -> list[int]:
         """The groups whose last slot becomes a private copy when the request goes back to n (BACK-CUT-1).
@@ -357,7 +361,7 @@ class HybridCache:
             going = [
                 block for table, first in zip(running.tables, kept, strict=True) for block in table[first:] if block
             ]
-            check_room(self.pool, running.request.request_id, len(cut), going=going)
+            check_room(self._hand, running.request.request_id, len(cut), going=going)
         return cut
 
     def _cut(self, running: Running, n: int, cut: Sequence[int]) -> None:
@@ -377,5 +381,5 @@ class HybridCache:
         size = self._geometry.groups[group].block_size
         if n % size == 0:
             return False
-        [cut] = self.pool.uses([running.tables[group][n // size]], running.request.request_id)
+        [cut] = self._hand.uses([running.tables[group][n // size]], running.request.request_id)
         return not cut.is_writer or cut.named_to > n or cut.read_to > n

@@ -9,8 +9,8 @@ from typing import Protocol
 import numpy as np
 import numpy.typing as npt
 
+from kvproof.gpu_backend import _core
 from kvproof.gpu_backend.hybrid.geometry import Geometry, floor
-from kvproof.gpu_backend.pool import BlockPool
 from kvproof.gpu_backend.request import Request
 from kvproof.spec.vocabulary import GroupKind
 
@@ -49,11 +49,15 @@ class Matrix:
     reserved: npt.NDArray[np.int32]
 
 
-def look_up(pool: BlockPool, request: Request) -> tuple[Matrix, Matrix]:
-    """What there is now, and what there would be if everything reserved were committed. Raises InvalidArgument."""
+def look_up(pool: _core.Hand, geometry: Geometry, request: Request) -> tuple[Matrix, Matrix, int]:
+    """What there is now, and what there would be if everything reserved were committed; and of how many tokens that
+    is, whoever changes the request meanwhile. Raises InvalidArgument."""
+    total = request.num_tokens
     words = np.frombuffer(pool.find_matrix(request), np.int32)
-    serving, reserved, pending = words.reshape(3, len(pool.config.groups), request.num_hashes)
-    return Matrix(serving, reserved), Matrix(pending, np.full_like(reserved, NONE))
+    serving, reserved, pending = words.reshape(3, len(geometry.groups), -1)
+    hashed = serving.shape[1] * geometry.hash_block_size
+    total = min(max(total, hashed), hashed + geometry.hash_block_size - 1)
+    return Matrix(serving, reserved), Matrix(pending, np.full_like(reserved, NONE)), total
 
 
 class Finder(Protocol):

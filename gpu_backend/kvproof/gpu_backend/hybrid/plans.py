@@ -8,11 +8,11 @@ from typing import NamedTuple
 
 import numpy as np
 
+from kvproof.gpu_backend import _core
 from kvproof.gpu_backend.hashing import make_key
 from kvproof.gpu_backend.hybrid.geometry import Geometry
 from kvproof.gpu_backend.hybrid.hits import NONE, Match, Matrix, RowFinder, look_up, match
 from kvproof.gpu_backend.hybrid.running import Running
-from kvproof.gpu_backend.pool import BlockPool
 from kvproof.gpu_backend.request import Request
 from kvproof.spec.errors import OutOfBlocks
 from kvproof.spec.vocabulary import NULL_BLOCK, Holder, Key
@@ -50,16 +50,16 @@ class Admission:
         return [block for shared in self.shared for block in shared.blocks] + [each.block for each in self.copied]
 
 
-def plan_admission(pool: BlockPool, geometry: Geometry, request: Request) -> Admission:
+def plan_admission(pool: _core.Hand, geometry: Geometry, request: Request) -> Admission:
     """How the request would be admitted now. Raises InvalidArgument."""
-    now, later = look_up(pool, request)
-    found = match(geometry, now, later, request.num_tokens)
+    now, later, total = look_up(pool, geometry, request)
+    found = match(geometry, now, later, total)
     groups = range(len(geometry.groups))
     return Admission(
         found,
         [_shared(geometry, now, request, group, found.hit) for group in groups],
         [
-            _copied(geometry, now, request, group, found.hit)
+            _copied(geometry, now, request, group, found.hit, total)
             for group in groups
             if _begins_inside(geometry, group, found)
         ],
@@ -88,11 +88,11 @@ def _shared(geometry: Geometry, now: Matrix, request: Request, group: int, hit: 
     )
 
 
-def _copied(geometry: Geometry, now: Matrix, request: Request, group: int, hit: int) -> Copied:
+def _copied(geometry: Geometry, now: Matrix, request: Request, group: int, hit: int, total: int) -> Copied:
     """What is copied for a hit inside a slot (HIT-SOURCE-1)."""
     link = hit // geometry.hash_block_size - 1
     if not geometry.is_recurrent(group):
-        rows = RowFinder(geometry, group, now.serving[group], now.reserved[group], request.num_tokens)
+        rows = RowFinder(geometry, group, now.serving[group], now.reserved[group], total)
         link = rows.source(hit)
     return Copied(group, int(now.serving[group, link]), make_key(group, request.text.digest(link)))
 
@@ -111,7 +111,7 @@ class Chunk:
     copied: list[int] = field(default_factory=list)
 
 
-def plan_chunk(pool: BlockPool, geometry: Geometry, running: Running, end: int) -> Chunk:
+def plan_chunk(pool: _core.Hand, geometry: Geometry, running: Running, end: int) -> Chunk:
     """What the request's next chunk takes, up to `end`."""
     kept_from = [_first_needed(geometry, running, group) for group in range(len(geometry.groups))]
     plan = Chunk([_not_needed(running, group, first) for group, first in enumerate(kept_from)], kept_from)
@@ -139,7 +139,7 @@ def _not_needed(running: Running, group: int, first: int) -> list[int]:
 
 
 def check_room(
-    pool: BlockPool, holder: Holder, wanted: int, coming: Sequence[int] = (), going: Sequence[int] = ()
+    pool: _core.Hand, holder: Holder, wanted: int, coming: Sequence[int] = (), going: Sequence[int] = ()
 ) -> None:
     """Whether so many blocks can be allocated when free ones of `coming` are in use and `holder` has left `going`.
 

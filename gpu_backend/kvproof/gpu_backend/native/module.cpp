@@ -300,12 +300,27 @@ PyObject* pool_drop_events(PyObject* self, PyObject*) {
 /// pool._enter(operation): inside an operation that is made of several calls, until pool._leave().
 PyObject* pool_enter(PyObject* self, PyObject* operation) {
   const char* const name = PyUnicode_AsUTF8(operation);
-  if (name == nullptr || !enter(self, name)) return nullptr;
+  if (name == nullptr || !is_made(self) || !enter(&pool_of(self).is_busy, name)) return nullptr;
   Py_RETURN_NONE;
 }
 
+/// pool._hold(operation) -> the hand that makes the calls of an operation of several calls, until pool._leave().
+PyObject* pool_hold(PyObject* self, PyObject* operation) {
+  PyObject* const entered = pool_enter(self, operation);
+  if (entered == nullptr) return nullptr;
+  Py_DECREF(entered);
+  Hand* const hand = PyObject_New(Hand, hand_type());
+  if (hand == nullptr) {
+    leave(&pool_of(self).is_busy);
+    return nullptr;
+  }
+  hand->pool = Py_NewRef(self);
+  return pool_of(self).hand = reinterpret_cast<PyObject*>(hand);
+}
+
 PyObject* pool_leave(PyObject* self, PyObject*) {
-  leave(self);
+  pool_of(self).hand = nullptr;
+  leave(&pool_of(self).is_busy);
   Py_RETURN_NONE;
 }
 
@@ -366,27 +381,6 @@ PyObject* pool_run(PyObject* self, PyObject* memory) {
                        is_refused ? static_cast<long long>(done.operation) : -1LL, error, done.outcome.detail);
 }
 
-/// pool._hold(operation): until `_let_go` this thread makes the calls of one operation, and others are refused
-/// (ERR-OWNER-1).
-PyObject* pool_hold(PyObject* self, PyObject* operation) {
-  if (!is_made(self)) return nullptr;
-  PoolObject& pool = pool_of(self);
-  if (__atomic_exchange_n(&pool.is_busy, true, __ATOMIC_ACQUIRE)) {
-    raise(PyObject_CallFunction(wording().concurrent, "O", operation));
-    return nullptr;
-  }
-  __atomic_store_n(&pool.holder, PyThread_get_thread_ident(), __ATOMIC_RELAXED);
-  Py_RETURN_NONE;
-}
-
-/// pool._let_go(): the thread that holds the pool is done.
-PyObject* pool_let_go(PyObject* self, PyObject*) {
-  PoolObject& pool = pool_of(self);
-  __atomic_store_n(&pool.holder, 0, __ATOMIC_RELAXED);
-  __atomic_store_n(&pool.is_busy, false, __ATOMIC_RELEASE);
-  Py_RETURN_NONE;
-}
-
 PyObject* pool_names(PyObject* self, void*) {
   return is_made(self) ? PySequence_List(pool_of(self).names) : nullptr;
 }
@@ -426,32 +420,35 @@ void free_pool(PyObject* self) {
 #define KV_METHOD(name, text) \
   {#name, reinterpret_cast<PyCFunction>(reinterpret_cast<void (*)()>(pool_##name)), METH_FASTCALL | METH_KEYWORDS, text}
 
+#define KV_OPERATIONS \
+  KV_METHOD(allocate, "Take n blocks from the front of the queue for `holder` (POOL-ALLOC-*)."), \
+  KV_METHOD(touch, "Add a reference to a block that has `key` to serve (POOL-TOUCH-*)."), \
+  KV_METHOD(touch_all, "Touch several blocks, each with its key; all or none."), \
+  KV_METHOD(free, "Drop one reference for each id in the order given (POOL-FREE-*)."), \
+  KV_METHOD(lookup, "For each key the block that serves it, or None (POOL-LOOKUP-*)."), \
+  KV_METHOD(lookup_longest, "The blocks that serve the first keys, up to the first miss."), \
+  KV_METHOD(find, "For each key (block, reserved, writer, pending) (STEP-LOOKUP-*)."), \
+  KV_METHOD(find_matrix, "Where all keys of the request are, in all groups, as three tables of words."), \
+  KV_METHOD(uses, "For each block its `BlockUse`: references, whether `holder` writes it, how far it is named, read."), \
+  KV_METHOD(contains, "Whether the block has the key, reserved or committed (POOL-CONTAINS-1)."), \
+  KV_METHOD(full_key, "The block's servable key at the end of its slot (POOL-CONTAINS-2)."), \
+  KV_METHOD(cache_full_blocks, "Register the full keys of the slots first .. last-1 (REG-FULL-*)."), \
+  KV_METHOD(cache_slots, "Register the full keys of the slots from `first` on, one for each block (REG-FULL-*)."), \
+  KV_METHOD(cache_partial_block, "Register one key (REG-PARTIAL-*)."), \
+  KV_METHOD(evict, "Drop all keys of the blocks (POOL-EVICT-*)."), \
+  KV_METHOD(move, "Hand all keys of one block to another (POOL-MOVE-*)."), \
+  KV_METHOD(copy, "Copy what `holder` may read of `src_id` to `dst_id` (CONTENT-COPY-*)."), \
+  KV_METHOD(write, "Check that the request may leave so many tokens in the block (CONTENT-WRITE-*)."), \
+  KV_METHOD(read, "Check that the holder may read the block (CONTENT-READ-1)."), \
+  KV_METHOD(reset, "Forget every key (POOL-RESET-*)."), \
+  KV_METHOD(begin_step, "Open the next step and return its number (STEP-OPEN-1)."), \
+  KV_METHOD(commit, "Publish the entries of the step (STEP-COMMIT-*)."), \
+  KV_METHOD(attach, "Add a reference to a block that has `key` reserved (STEP-ATTACH-*)."), \
+  KV_METHOD(rollback, "Take back what the requests have not committed (STEP-ROLLBACK-*)."), \
+  KV_METHOD(finish, "Roll the request back, then free its blocks (STEP-FINISH-1)."),
+
 PyMethodDef kPoolMethods[] = {
-    KV_METHOD(allocate, "Take n blocks from the front of the queue for `holder` (POOL-ALLOC-*)."),
-    KV_METHOD(touch, "Add a reference to a block that has `key` to serve (POOL-TOUCH-*)."),
-    KV_METHOD(touch_all, "Touch several blocks, each with its key; all or none."),
-    KV_METHOD(free, "Drop one reference for each id in the order given (POOL-FREE-*)."),
-    KV_METHOD(lookup, "For each key the block that serves it, or None (POOL-LOOKUP-*)."),
-    KV_METHOD(lookup_longest, "The blocks that serve the first keys, up to the first miss."),
-    KV_METHOD(find, "For each key (block, reserved, writer, pending) (STEP-LOOKUP-*)."),
-    KV_METHOD(find_matrix, "Where all keys of the request are, in all groups, as three tables of words."),
-    KV_METHOD(uses, "For each block its `BlockUse`: references, whether `holder` writes it, how far it is named, read."),
-    KV_METHOD(contains, "Whether the block has the key, reserved or committed (POOL-CONTAINS-1)."),
-    KV_METHOD(full_key, "The block's servable key at the end of its slot (POOL-CONTAINS-2)."),
-    KV_METHOD(cache_full_blocks, "Register the full keys of the slots first .. last-1 (REG-FULL-*)."),
-    KV_METHOD(cache_slots, "Register the full keys of the slots from `first` on, one for each block (REG-FULL-*)."),
-    KV_METHOD(cache_partial_block, "Register one key (REG-PARTIAL-*)."),
-    KV_METHOD(evict, "Drop all keys of the blocks (POOL-EVICT-*)."),
-    KV_METHOD(move, "Hand all keys of one block to another (POOL-MOVE-*)."),
-    KV_METHOD(copy, "Copy what `holder` may read of `src_id` to `dst_id` (CONTENT-COPY-*)."),
-    KV_METHOD(write, "Check that the request may leave so many tokens in the block (CONTENT-WRITE-*)."),
-    KV_METHOD(read, "Check that the holder may read the block (CONTENT-READ-1)."),
-    KV_METHOD(reset, "Forget every key (POOL-RESET-*)."),
-    KV_METHOD(begin_step, "Open the next step and return its number (STEP-OPEN-1)."),
-    KV_METHOD(commit, "Publish the entries of the step (STEP-COMMIT-*)."),
-    KV_METHOD(attach, "Add a reference to a block that has `key` reserved (STEP-ATTACH-*)."),
-    KV_METHOD(rollback, "Take back what the requests have not committed (STEP-ROLLBACK-*)."),
-    KV_METHOD(finish, "Roll the request back, then free its blocks (STEP-FINISH-1)."),
+    KV_OPERATIONS
     {"_open", pool_open, METH_VARARGS, nullptr},
     {"_adopt", pool_adopt, METH_VARARGS, nullptr},
     {"_rows", pool_rows, METH_NOARGS, nullptr},
@@ -463,7 +460,6 @@ PyMethodDef kPoolMethods[] = {
     {"_keep", pool_keep, METH_O, nullptr},
     {"_run", pool_run, METH_O, nullptr},
     {"_hold", pool_hold, METH_O, nullptr},
-    {"_let_go", pool_let_go, METH_NOARGS, nullptr},
     {"_problem", pool_problem, METH_NOARGS, nullptr},
     {"_behind", pool_behind, METH_NOARGS, nullptr},
     {"_put_behind", pool_put_behind, METH_VARARGS, nullptr},
@@ -484,6 +480,34 @@ PyType_Slot kPoolSlots[] = {{Py_tp_new, reinterpret_cast<void*>(make_pool)},
                             {0, nullptr}};
 PyType_Spec kPoolSpec = {"kvproof.gpu_backend._core.PoolBase", sizeof(PoolObject), 0,
                          Py_TPFLAGS_DEFAULT | Py_TPFLAGS_BASETYPE, kPoolSlots};
+
+// --- the hand of a pool ---------------------------------------------------------------------------------------------
+
+PyObject* hand_num_free(PyObject* self, void*) { return pool_num_free(reinterpret_cast<Hand*>(self)->pool, nullptr); }
+
+void free_hand(PyObject* self) {
+  PyObject* const pool = reinterpret_cast<Hand*>(self)->pool;
+  if (pool_of(pool).hand == self) pool_of(pool).hand = nullptr;
+  Py_DECREF(pool);
+  PyTypeObject* const type = Py_TYPE(self);
+  PyObject_Free(self);
+  Py_DECREF(type);
+}
+
+PyMethodDef kHandMethods[] = {
+    KV_OPERATIONS
+    {nullptr, nullptr, 0, nullptr}};
+
+PyGetSetDef kHandProperties[] = {
+    {"num_free", hand_num_free, nullptr, "How many blocks can be allocated now.", nullptr},
+    {nullptr, nullptr, nullptr, nullptr, nullptr}};
+
+PyType_Slot kHandSlots[] = {{Py_tp_dealloc, reinterpret_cast<void*>(free_hand)},
+                            {Py_tp_methods, kHandMethods},
+                            {Py_tp_getset, kHandProperties},
+                            {0, nullptr}};
+PyType_Spec kHandSpec = {"kvproof.gpu_backend._core.Hand", sizeof(Hand), 0,
+                         Py_TPFLAGS_DEFAULT | Py_TPFLAGS_DISALLOW_INSTANTIATION, kHandSlots};
 
 // --- the module -----------------------------------------------------------------------------------------------------
 
@@ -581,9 +605,10 @@ PyMODINIT_FUNC PyInit__core() {
   text_type() = reinterpret_cast<PyTypeObject*>(PyType_FromSpec(&kTextSpec));
   request_type() = reinterpret_cast<PyTypeObject*>(PyType_FromSpec(&kRequestSpec));
   use_type() = PyStructSequence_NewType(&kUse);
+  hand_type() = reinterpret_cast<PyTypeObject*>(PyType_FromSpec(&kHandSpec));
   PyObject* const pool_type = PyType_FromSpec(&kPoolSpec);
   const bool made = text_type() != nullptr && request_type() != nullptr && use_type() != nullptr &&
-                    pool_type != nullptr &&
+                    hand_type() != nullptr && pool_type != nullptr &&
                     PyModule_AddObjectRef(module, "Text", reinterpret_cast<PyObject*>(text_type())) == 0 &&
                     PyModule_AddObjectRef(module, "BlockUse", reinterpret_cast<PyObject*>(use_type())) == 0 &&
                     PyModule_AddObjectRef(module, "RequestBase", reinterpret_cast<PyObject*>(request_type())) == 0 &&

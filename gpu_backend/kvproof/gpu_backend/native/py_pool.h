@@ -22,8 +22,8 @@ struct PoolObject {
   PyObject_HEAD
   Py_buffer arena;
   bool is_open, is_busy;
-  bool is_inside;          ///< like `is_busy`, for the calls of the thread that holds the pool
-  unsigned long holder;    ///< the thread that holds the pool for an operation of several calls, 0 if none does
+  bool is_hand_busy;  ///< like `is_busy`, for the calls of the hand
+  PyObject* hand;     ///< what makes the calls of an operation of several calls, as long as it lasts; null if none does
   int digest_words;
   uint32_t seed_digest[8];
   Buffer<int32_t> program, out, work;
@@ -43,6 +43,18 @@ struct PoolObject {
   int64_t num_told;
 };
 
+/// Has the operations of its pool, and the pool lets nobody else in while it is the pool's hand. So what runs in the
+/// middle of an operation of several calls, in whichever thread, is refused as in the middle of one call (ERR-OWNER-1).
+struct Hand {
+  PyObject_HEAD
+  PyObject* pool;
+};
+
+inline PyTypeObject*& hand_type() {
+  static PyTypeObject* type = nullptr;
+  return type;
+}
+
 inline PoolObject& pool_of(PyObject* self) { return *reinterpret_cast<PoolObject*>(self); }
 inline int32_t* arena_of(const PoolObject& pool) { return static_cast<int32_t*>(pool.arena.buf); }
 inline Header& header_of(const PoolObject& pool) { return *reinterpret_cast<Header*>(arena_of(pool)); }
@@ -54,37 +66,42 @@ inline bool is_made(PyObject* self) {
          wrong_type("a pool", self, "one that was made by BlockPool(config) or BlockPool.restore(saved)");
 }
 
-/// What says that the pool is inside an operation: the thread that holds it has a word of its own.
-inline bool* busy_of(PyObject* self) {
-  PoolObject& pool = pool_of(self);
-  const unsigned long holder = __atomic_load_n(&pool.holder, __ATOMIC_RELAXED);
-  return holder != 0 && holder == PyThread_get_thread_ident() ? &pool.is_inside : &pool.is_busy;
-}
-
-/// Enters an operation; a second thread that does so meanwhile is refused (ERR-OWNER-1).
-inline bool enter(PyObject* self, const char* operation) {
-  if (!is_made(self)) return false;
-  if (!__atomic_exchange_n(busy_of(self), true, __ATOMIC_ACQUIRE)) return true;
+inline bool raise_concurrent(const char* operation) {
   raise(PyObject_CallFunction(wording().concurrent, "s", operation));
   return false;
 }
 
-inline void leave(PyObject* self) { __atomic_store_n(busy_of(self), false, __ATOMIC_RELEASE); }
+/// Sets what says that the pool is inside an operation; whoever comes meanwhile is refused (ERR-OWNER-1).
+inline bool enter(bool* is_busy, const char* operation) {
+  return !__atomic_exchange_n(is_busy, true, __ATOMIC_ACQUIRE) || raise_concurrent(operation);
+}
 
-/// Inside an operation as long as it lives.
+inline void leave(bool* is_busy) { __atomic_store_n(is_busy, false, __ATOMIC_RELEASE); }
+
+/// Inside an operation as long as it lives. `self` is a pool, or its hand; it is the pool afterwards.
 class Entered {
  public:
-  Entered(PyObject* self, const char* operation) : self_(self), is_in_(enter(self, operation)) {}
+  Entered(PyObject*& self, const char* operation) {
+    if (Py_TYPE(self) == hand_type()) {
+      PyObject* const hand = self;
+      self = reinterpret_cast<Hand*>(hand)->pool;
+      is_busy_ = &pool_of(self).is_hand_busy;
+      is_in_ = (pool_of(self).hand == hand || raise_concurrent(operation)) && enter(is_busy_, operation);
+    } else {
+      is_busy_ = &pool_of(self).is_busy;
+      is_in_ = is_made(self) && enter(is_busy_, operation);
+    }
+  }
   ~Entered() {
-    if (is_in_) leave(self_);
+    if (is_in_) leave(is_busy_);
   }
   Entered(const Entered&) = delete;
   Entered& operator=(const Entered&) = delete;
   explicit operator bool() const { return is_in_; }
 
  private:
-  PyObject* const self_;
-  const bool is_in_;
+  bool* is_busy_;
+  bool is_in_;
 };
 
 // --- holders: names and numbers -------------------------------------------------------------------------------------
