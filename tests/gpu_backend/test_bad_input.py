@@ -11,7 +11,7 @@ import numpy
 import pytest
 import torch
 
-from kvproof.gpu_backend import BlockPool, StaleViews, _core
+from kvproof.gpu_backend import BlockPool, PrefixHasher, Request, StaleViews, _core
 from kvproof.gpu_backend.arena import Views, check_arena
 from kvproof.spec.errors import ConcurrentUse, InvalidArgument, OutOfRange, PoolError
 from kvproof.spec.vocabulary import CommitMode, ExtraKey, ExtraKeySource, HashAlgorithm
@@ -148,6 +148,34 @@ def test_a_list_and_the_list_beside_it_have_the_same_length(size: int) -> None:
 def test_an_extra_key_that_covers_nothing_is_refused(value: Any, start: Any, end: Any) -> None:
     with pytest.raises(PoolError):
         BlockPool(config()).request("r1", [1, 2], [ExtraKey(ExtraKeySource.SALT, value, start, end)])
+
+
+HASHER = PrefixHasher(4, 2, bytes(16))
+
+
+@pytest.mark.parametrize(
+    ("words", "size", "seed"),
+    [
+        *((words, 2, bytes(16)) for words in (3, 0, -4, 4.0, True, None, "4")),
+        *((4, size, bytes(16)) for size in (0, -1, 2**70, 2.0, None, "2")),
+        *((4, 2, seed) for seed in (b"short", bytes(32), "x" * 16, bytearray(16), None)),
+        (8, 2, bytes(16)),
+    ],
+    ids=repr,
+)
+def test_a_hash_contract_that_cannot_be_is_refused(words: Any, size: Any, seed: Any) -> None:
+    with pytest.raises(PoolError, match=r" must be |allowed is"):
+        PrefixHasher(words, size, seed)
+
+
+@pytest.mark.parametrize("name", ["num_prompt_tokens", "hasher", "request_id", "num_tokens"])
+def test_what_a_request_is_cannot_be_set(name: str) -> None:
+    request = Request("r1", [1, 2, 3], HASHER)
+    before = getattr(request, name)
+    for value in (None, -5, 2**70, HASHER):
+        with pytest.raises(AttributeError):
+            setattr(request, name, value)
+    assert getattr(request, name) == before
 
 
 def test_a_request_of_another_contract_is_refused() -> None:

@@ -95,7 +95,42 @@ def test_copies_are_simultaneous(
     assert held(memory) == after
 
 
+def test_what_is_written_may_lie_in_the_block_that_it_is_written_to() -> None:
+    memory = PagedMemory(CONFIG, LAYOUTS)
+    rows = torch.arange(24).reshape(2, 4, 3).bfloat16()
+    memory.write(ATTENTION, 1, rows)
+    memory.write(ATTENTION, 1, memory.view(ATTENTION)[1, :, :3], 1)
+    assert torch.equal(memory.read(ATTENTION, 1), torch.cat((rows[:, :1], rows[:, :3]), 1))
+    memory.write(ATTENTION, 1, memory.view(ATTENTION)[1, :, :1].expand(2, 4, 3))
+    assert torch.equal(memory.read(ATTENTION, 1), rows[:, :1].expand(2, 4, 3))
+
+
+def test_memory_keeps_numbers_and_no_graph_of_what_computed_them() -> None:
+    memory = PagedMemory(CONFIG, LAYOUTS)
+    memory.write(STATE, 1, torch.ones(1, 5, requires_grad=True) * 2)
+    assert not memory.view(STATE).requires_grad
+    assert not memory.read(STATE, 1).requires_grad
+    assert memory.view(STATE).numpy()[1].tolist() == [[2.0] * 5]
+
+
+def test_memory_that_was_made_in_inference_mode_is_written_and_copied_outside() -> None:
+    with torch.inference_mode():
+        memory = PagedMemory(CONFIG, LAYOUTS)
+        memory.write(STATE, 1, torch.ones(1, 5))
+    memory.write(STATE, 2, torch.ones(1, 5))
+    memory.copy(torch.tensor([[1, 3]]))
+    assert memory.view(STATE)[1:4].tolist() == [[[1.0] * 5]] * 3
+
+
 # Bad input
+
+
+class Mute(torch.Tensor):
+    """A tensor that takes part in nothing."""
+
+    @classmethod
+    def __torch_function__(cls, func: object, types: object, args: object = (), kwargs: object = None) -> object:
+        return NotImplemented
 
 
 @pytest.mark.parametrize(
@@ -117,6 +152,11 @@ def test_copies_are_simultaneous(
         (lambda memory: memory.write(ATTENTION, 1, torch.zeros(2, 5, 3).bfloat16()), OutOfRange),
         (lambda memory: memory.write(ATTENTION, 1, torch.zeros(2, 2, 3).bfloat16(), 3), OutOfRange),
         (lambda memory: memory.write(ATTENTION, 1, torch.zeros(2, 1, 3).bfloat16(), -1), OutOfRange),
+        (lambda memory: memory.write(STATE, 1, torch.zeros(1, 5).to_sparse()), InvalidArgument),
+        (lambda memory: memory.write(STATE, 1, torch.nested.nested_tensor([torch.zeros(5)])), InvalidArgument),
+        (lambda memory: memory.write(STATE, 1, torch.zeros(1, 5).as_subclass(Mute)), InvalidArgument),
+        (lambda memory: memory.copy(torch.tensor([[1, 2]]).to_sparse()), InvalidArgument),
+        (lambda memory: memory.copy(torch.tensor([[1, 2]]).as_subclass(Mute)), InvalidArgument),
         (lambda memory: memory.copy([[1, 2]]), InvalidArgument),
         (lambda memory: memory.copy(torch.tensor([[1.0, 2.0]])), InvalidArgument),
         (lambda memory: memory.copy(torch.tensor([1, 2])), InvalidArgument),
@@ -128,6 +168,7 @@ def test_copies_are_simultaneous(
         (lambda memory: memory.copy(torch.tensor([[1, 2], [3, 2]])), InvalidBlock),
     ],
 )
+@pytest.mark.filterwarnings("ignore:The PyTorch API of nested tensors")
 def test_what_is_wrong_is_refused_and_changes_nothing(
     memory: PagedMemory, call: Callable[[PagedMemory], object], error: type[Exception]
 ) -> None:
@@ -153,6 +194,9 @@ def test_a_device_that_is_not_here_is_refused(device: object) -> None:
         (None, InvalidArgument),
         ((*LAYOUTS[:2], "int64"), InvalidArgument),
         ((*LAYOUTS[:2], RowLayout("int64", 1)), InvalidArgument),  # type: ignore[arg-type]
+        ((*LAYOUTS[:2], RowLayout(torch.qint8, 1)), InvalidArgument),
+        ((*LAYOUTS[:2], RowLayout(torch.quint4x2, 1)), InvalidArgument),
+        ((*LAYOUTS[:2], RowLayout(torch.uint4, 1)), InvalidArgument),  # type: ignore[attr-defined]
         ((*LAYOUTS[:2], RowLayout(torch.int64, 0)), OutOfRange),
         ((*LAYOUTS[:2], RowLayout(torch.int64, 1, True)), InvalidArgument),
         ((*LAYOUTS[:2], RowLayout(torch.int64, 2**42)), OutOfMemory),
@@ -177,6 +221,35 @@ def test_a_copy_for_which_there_is_no_room_changes_nothing(
     assert held(memory) == [0, 1, 2, 3, 4, 5, 6]
     memory.copy(torch.tensor([[1, 2]]))
     assert held(memory) == [0, 1, 1, 3, 4, 5, 6]
+
+
+FAULTS = [RuntimeError("CUDA error: an illegal memory access was encountered"), NotImplementedError("index_select")]
+
+
+@pytest.mark.parametrize("fault", FAULTS, ids=["cuda", "not implemented"])
+def test_only_a_lack_of_memory_is_told_as_one(
+    memory: PagedMemory, monkeypatch: pytest.MonkeyPatch, fault: Exception
+) -> None:
+    def fail(*_: object, **__: object) -> torch.Tensor:
+        raise fault
+
+    monkeypatch.setattr(torch.Tensor, "index_select", fail)
+    with pytest.raises(type(fault), match=str(fault)) as raised:
+        memory.copy(torch.tensor([[1, 2]]))
+    assert raised.value is fault
+    monkeypatch.setattr(torch, "zeros", fail)
+    with pytest.raises(type(fault)) as raised:
+        PagedMemory(CONFIG, LAYOUTS)
+    assert raised.value is fault
+
+
+def test_a_device_without_room_is_told_as_one(memory: PagedMemory, monkeypatch: pytest.MonkeyPatch) -> None:
+    def no_room(*_: object) -> torch.Tensor:
+        raise torch.OutOfMemoryError("CUDA out of memory")
+
+    monkeypatch.setattr(torch.Tensor, "index_select", no_room)
+    with pytest.raises(OutOfMemory, match=r"1 pages of 64 bytes do not fit: CUDA out of memory"):
+        memory.copy(torch.tensor([[1, 2]]))
 
 
 # Tables

@@ -6,7 +6,7 @@ from array import array
 
 import pytest
 
-from kvproof.gpu_backend import BlockPool
+from kvproof.gpu_backend import BlockPool, StepProgram
 from kvproof.spec.errors import InvalidArgument, OutOfBlocks, OutOfRange
 from kvproof.spec.vocabulary import CommitMode, HolderMode
 from tests.gpu_backend.pools import config
@@ -47,6 +47,12 @@ def test_a_program_does_what_its_operations_do(events: bool) -> None:
     assert len(program) == len(expected)
     assert program.run() == program.results == expected
     assert at_once.observe() == one_by_one.observe()
+
+
+@pytest.mark.parametrize("pool", [None, "pool", BlockPool.__new__(BlockPool)])
+def test_a_program_is_one_of_a_pool(pool: object) -> None:
+    with pytest.raises(InvalidArgument, match=r"BlockPool\(config\)"):
+        StepProgram(pool)  # type: ignore[arg-type]
 
 
 def test_a_part_of_a_table_is_registered_like_the_table() -> None:

@@ -6,6 +6,7 @@ import os
 from dataclasses import dataclass
 
 from kvproof.gpu_backend import _core
+from kvproof.gpu_backend.checks import MAX_POSITION, check_int
 from kvproof.gpu_backend.refusals import out_of_range, shown
 from kvproof.spec.errors import InvalidArgument
 from kvproof.spec.vocabulary import GROUP_ID_BYTES, HashAlgorithm, Key, PoolConfig
@@ -23,6 +24,16 @@ class PrefixHasher:
     digest_words: int
     hash_block_size: int
     seed_digest: bytes
+
+    def __post_init__(self) -> None:
+        """Raises InvalidArgument and OutOfRange."""
+        if type(self.digest_words) is not int or self.digest_words not in DIGEST_WORDS.values():
+            raise InvalidArgument(f"digest_words must be 4 (xxh3_128) or 8 (sha256), not {shown(self.digest_words)}")
+        check_int("hash_block_size", self.hash_block_size, 1, MAX_POSITION)
+        if type(self.seed_digest) is not bytes or len(self.seed_digest) != self.digest_size:
+            raise InvalidArgument(
+                f"seed_digest must be {self.digest_size} bytes by this contract, not {shown(self.seed_digest)}"
+            )
 
     @classmethod
     def of(cls, config: PoolConfig) -> PrefixHasher:

@@ -6,7 +6,8 @@ and all copies of a step are one gather and one scatter. A page is as large as t
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 
 import torch
@@ -51,8 +52,9 @@ class PagedMemory:
         self.device = check_device(device)
         sizes = [_page_bytes(group, layout) for group, layout in zip(config.groups, self.layouts, strict=True)]
         self.page_bytes = -(-max(sizes) // PAGE_ALIGNMENT) * PAGE_ALIGNMENT
-        self._pages = _new_pages(config.num_blocks, self.page_bytes, self.device)
-        self._views = [self._view_of(group) for group in range(len(self.layouts))]
+        with torch.inference_mode(False):  # else nobody could write to it outside that mode
+            self._pages = _new_pages(config.num_blocks, self.page_bytes, self.device)
+            self._views = [self._view_of(group) for group in range(len(self.layouts))]
 
     def view(self, group: int) -> torch.Tensor:
         """A group's memory: [blocks, layers, block_size, width] for rows, [blocks, layers, width] for states.
@@ -68,14 +70,17 @@ class PagedMemory:
     def write(self, group: int, block_id: int, values: torch.Tensor, first: int = 0) -> None:
         """Put rows into a block from row `first` on, or a state in the place of the old one (CONTENT-WRITE-*).
 
-        `values` is [layers, rows, width], or [layers, width] for a state. Whether the block may be written is the
-        pool's to say. Raises InvalidGroup, InvalidBlock (null), InvalidArgument (no such tensor) and OutOfRange.
+        `values` is [layers, rows, width], or [layers, width] for a state; it may lie in this memory itself, and of what
+        computed it nothing is kept. Whether the block may be written is the pool's to say. Raises InvalidGroup,
+        InvalidBlock (null), InvalidArgument (no such tensor) and OutOfRange.
         """
         view = self.view(group)
         self._check_block(block_id)
         layout, is_state = self.layouts[group], self._is_recurrent(group)
         shape = (layout.layers, layout.width) if is_state else (layout.layers, -1, layout.width)
-        _check_tensor("values", values, layout.dtype, self.device, shape)
+        values = _check_tensor("values", values, (layout.dtype,), self.device, shape).detach()
+        if values.untyped_storage().data_ptr() == self._pages.untyped_storage().data_ptr():
+            values = values.clone()
         if is_state:
             check_int("first", first, 0, 0)
             view[block_id] = values
@@ -98,10 +103,8 @@ class PagedMemory:
         may stand there twice. Raises InvalidArgument, InvalidBlock (null; two sources for one target) and OutOfMemory.
         """
         sources, targets = self._check_pairs(pairs)
-        try:
+        with _memory_for(f"{len(sources):,} pages of {self.page_bytes:,} bytes do not fit"):
             gathered = self._pages.index_select(0, sources)
-        except RuntimeError as error:  # so torch says that memory is short
-            raise OutOfMemory(f"{len(sources):,} pages of {self.page_bytes:,} bytes do not fit: {error}") from None
         self._pages.index_copy_(0, targets, gathered)
 
     def _view_of(self, group: int) -> torch.Tensor:
@@ -130,9 +133,7 @@ class PagedMemory:
 
     def _check_pairs(self, pairs: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
         """Sources and targets on the device, each pair once."""
-        if not isinstance(pairs, torch.Tensor) or pairs.dtype not in (torch.int32, torch.int64):
-            raise InvalidArgument(f"pairs must be a tensor of int32 or int64, not {_described(pairs)}")
-        _check_tensor("pairs", pairs, pairs.dtype, torch.device("cpu"), (-1, 2))
+        _check_tensor("pairs", pairs, (torch.int32, torch.int64), torch.device("cpu"), (-1, 2))
         last = self._config.num_blocks - 1
         if bool(((pairs <= NULL_BLOCK) | (pairs > last)).any()):
             raise InvalidBlock(f"blocks that are copied are 1 to {last}; given are {shown(pairs.tolist())}")
@@ -165,6 +166,8 @@ def _check_layouts(layouts: Sequence[RowLayout], groups: int) -> tuple[RowLayout
     for layout in layouts:
         if not isinstance(layout, RowLayout) or not isinstance(layout.dtype, torch.dtype):
             raise InvalidArgument(f"a layout must be a RowLayout with a dtype of torch, not {shown(layout)}")
+        if not _can_be_stored(layout.dtype):
+            raise InvalidArgument(f"{layout.dtype} must be a type whose numbers torch can view as bytes, and copy")
         check_int("width", layout.width, 1, MOST_BYTES)
         check_int("layers", layout.layers, 1, MOST_BYTES)
     return tuple(layouts)
@@ -179,27 +182,51 @@ def _new_pages(blocks: int, page_bytes: int, device: torch.device) -> torch.Tens
     size = f"{blocks:,} pages of {page_bytes:,} bytes"
     if blocks * page_bytes > MOST_BYTES:
         raise OutOfMemory(f"{size} are more than a tensor can have; take fewer blocks, or smaller ones")
-    try:
+    with _memory_for(f"{size} do not fit on {device}; take fewer blocks, or smaller ones"):
         return torch.zeros(blocks, page_bytes, dtype=torch.uint8, device=device)
-    except RuntimeError as error:  # so torch says that memory is short
-        raise OutOfMemory(f"{size} do not fit on {device}; take fewer blocks, or smaller ones: {error}") from None
 
 
-def _check_tensor(what: str, value: object, dtype: torch.dtype, device: torch.device, shape: tuple[int, ...]) -> None:
-    """Refuse what is not such a tensor; -1 in the shape is any length."""
-    fits = (
-        isinstance(value, torch.Tensor)
-        and value.dtype == dtype
+@contextmanager
+def _memory_for(lacking: str) -> Iterator[None]:
+    """Where torch says that memory is short, and only there, raise OutOfMemory."""
+    try:
+        yield
+    except RuntimeError as error:
+        if isinstance(error, torch.OutOfMemoryError) or "DefaultCPUAllocator" in str(error):
+            raise OutOfMemory(f"{lacking}: {error}") from None
+        raise
+
+
+def _can_be_stored(dtype: torch.dtype) -> bool:
+    """Whether numbers of the type can be written to bytes and copied; torch cannot do that with all types."""
+    try:
+        numbers = torch.empty(PAGE_ALIGNMENT, dtype=torch.uint8, device="cpu").view(dtype)
+        numbers[:1] = numbers[1:2].clone()
+    except RuntimeError:
+        return False
+    return True
+
+
+def _check_tensor(
+    what: str, value: object, dtypes: tuple[torch.dtype, ...], device: torch.device, shape: tuple[int, ...]
+) -> torch.Tensor:
+    """Refuse what is not such a tensor, with its numbers in memory; -1 in the shape is any length."""
+    if (
+        type(value) is torch.Tensor
+        and value.layout == torch.strided
+        and not value.is_nested
+        and value.dtype in dtypes
         and value.device == device
         and value.dim() == len(shape)
         and all(want in (-1, length) for want, length in zip(shape, value.shape, strict=True))
-    )
-    if not fits:
-        wanted = f"a tensor of {dtype} on {device} with the shape {list(shape)}, -1 being any length"
-        raise InvalidArgument(f"{what} must be {wanted}, not {_described(value)}")
+    ):
+        return value
+    types = " or ".join(map(str, dtypes))
+    wanted = f"a plain, dense tensor of {types} on {device} with the shape {list(shape)}, -1 being any length"
+    raise InvalidArgument(f"{what} must be {wanted}, not {_described(value)}")
 
 
 def _described(value: object) -> str:
-    if not isinstance(value, torch.Tensor):
+    if type(value) is not torch.Tensor or value.is_nested:
         return shown(value)
-    return f"one of {value.dtype} on {value.device} with the shape {list(value.shape)}"
+    return f"one of {value.dtype}, {value.layout}, on {value.device} with the shape {list(value.shape)}"

@@ -82,6 +82,12 @@ class StepProgram:
     results: list[object] = field(default_factory=list)
     _operations: list[_Operation] = field(default_factory=list)
 
+    def __post_init__(self) -> None:
+        if not isinstance(self.pool, _core.PoolBase) or not self.pool._is_made:
+            raise InvalidArgument(
+                f"pool must be one that BlockPool(config) or restore has made, not {shown(self.pool)}"
+            )
+
     def __len__(self) -> int:
         return len(self._operations)
 

@@ -23,9 +23,9 @@ class Request(_core.RequestBase):
     on with a text of its own.
     """
 
-    __slots__ = ("hasher", "num_prompt_tokens")
-    hasher: PrefixHasher
-    num_prompt_tokens: int
+    __slots__ = ("_hasher", "_num_prompt_tokens")
+    _hasher: PrefixHasher
+    _num_prompt_tokens: int
 
     def __new__(
         cls, request_id: str, tokens: Sequence[int], hasher: PrefixHasher, extra_keys: Sequence[ExtraKey] = ()
@@ -45,9 +45,19 @@ class Request(_core.RequestBase):
             extras,
             fields,
         )
-        self.hasher = hasher
-        self.num_prompt_tokens = self.num_tokens
+        self._hasher = hasher
+        self._num_prompt_tokens = self.num_tokens
         return self
+
+    @property
+    def hasher(self) -> PrefixHasher:
+        """How its prefixes are hashed."""
+        return self._hasher
+
+    @property
+    def num_prompt_tokens(self) -> int:
+        """How many of its first tokens it came with, as far as they are left (BACK-PROMPT-1)."""
+        return self._num_prompt_tokens
 
     @property
     def hashed_length(self) -> int:
@@ -62,7 +72,7 @@ class Request(_core.RequestBase):
     def truncate(self, num_tokens: int) -> None:
         """Keep the first `num_tokens` tokens; hashes past them go (REQ-TRUNCATE-1, BACK-PROMPT-1)."""
         self._truncate(check_int("num_tokens", num_tokens, 0, self.num_tokens))
-        self.num_prompt_tokens = min(self.num_prompt_tokens, num_tokens)
+        self._num_prompt_tokens = min(self._num_prompt_tokens, num_tokens)
 
     def hash_at(self, position: int) -> bytes | None:
         """H(position) for a positive multiple of h, None past the hashed length. Raises OutOfRange and NotAligned."""
