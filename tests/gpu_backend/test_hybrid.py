@@ -245,7 +245,7 @@ def test_a_request_that_changes_while_it_is_looked_up_is_what_it_was(change: Cal
             return found
 
     geometry = Geometry(model.pool.config)
-    assert match(geometry, *look_up(Changing(), geometry, request)) == expected  # type: ignore[arg-type]
+    assert match(geometry, look_up(Changing(), geometry, request)) == expected  # type: ignore[arg-type]
 
 
 def test_matching_changes_nothing_and_takes_no_strangers() -> None:

@@ -76,7 +76,7 @@ class HybridCache:
         """Where the request would begin now; it changes nothing (HIT-PURE-1)."""
         with self._alone("match"):
             self._check_request(request)
-            return match(self._geometry, *look_up(self._hand, self._geometry, request))
+            return match(self._geometry, look_up(self._hand, self._geometry, request))
 
     def split(self, request: Request, start: int, tokens: int, cap: int, junction: int) -> int:
         """Where the chunk ends that begins at `start`, at `start` itself if it has to wait (SPLIT-*).

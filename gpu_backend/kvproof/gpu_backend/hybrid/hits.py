@@ -49,17 +49,6 @@ class Matrix:
     reserved: npt.NDArray[np.int32]
 
 
-def look_up(pool: _core.Hand, geometry: Geometry, request: Request) -> tuple[Matrix, Matrix, int]:
-    """What there is now, and what there would be if everything reserved were committed; and of how many tokens that
-    is, whoever changes the request meanwhile. Raises InvalidArgument."""
-    total = request.num_tokens
-    words = np.frombuffer(pool.find_matrix(request), np.int32)
-    serving, reserved, pending = words.reshape(3, len(geometry.groups), -1)
-    hashed = serving.shape[1] * geometry.hash_block_size
-    total = min(max(total, hashed), hashed + geometry.hash_block_size - 1)
-    return Matrix(serving, reserved), Matrix(pending, np.full_like(reserved, NONE)), total
-
-
 class Finder(Protocol):
     """Says of one group where a request could begin."""
 
@@ -154,13 +143,36 @@ def finders_of(geometry: Geometry, matrix: Matrix, total: int) -> list[Finder]:
     ]
 
 
-def match(geometry: Geometry, now: Matrix, later: Matrix, total: int) -> Match:
-    """Where a request of so many tokens begins (HIT-JOINT-1, HIT-JUNCTION-1, HIT-PENDING-1)."""
-    most = floor(max(0, total - 1), geometry.align)
-    finders = finders_of(geometry, now, total)
-    hit = agree(finders, most)
-    full = [finders[i] for i, group in enumerate(geometry.groups) if group.kind is GroupKind.FULL_ATTENTION]
+@dataclass(frozen=True, slots=True)
+class Lookup:
+    """What there is of a request of `total` tokens: the matrix of now, a finder for each group over it, and the block
+    that would serve each key if everything reserved were committed."""
+
+    total: int
+    now: Matrix
+    finders: list[Finder]
+    pending: npt.NDArray[np.int32]
+
+
+def look_up(pool: _core.Hand, geometry: Geometry, request: Request) -> Lookup:
+    """Look the request up as it is now, whoever changes it meanwhile. Raises InvalidArgument."""
+    total = request.num_tokens
+    words = np.frombuffer(pool.find_matrix(request), np.int32)
+    serving, reserved, pending = words.reshape(3, len(geometry.groups), -1)
+    hashed = serving.shape[1] * geometry.hash_block_size
+    total = min(max(total, hashed), hashed + geometry.hash_block_size - 1)
+    now = Matrix(serving, reserved)
+    return Lookup(total, now, finders_of(geometry, now, total), pending)
+
+
+def match(geometry: Geometry, found: Lookup) -> Match:
+    """Where the request begins that was looked up (HIT-JOINT-1, HIT-JUNCTION-1, HIT-PENDING-1)."""
+    most = floor(max(0, found.total - 1), geometry.align)
+    hit = agree(found.finders, most)
+    full = [found.finders[i] for i, group in enumerate(geometry.groups) if group.kind is GroupKind.FULL_ATTENTION]
     reach = agree(full, most) if full else 0
-    is_all_committed = np.array_equal(now.serving, later.serving)
-    pending = hit if is_all_committed else agree(finders_of(geometry, later, total), most)
+    pending = hit
+    if not np.array_equal(found.now.serving, found.pending):
+        later = Matrix(found.pending, np.full_like(found.pending, NONE))
+        pending = agree(finders_of(geometry, later, found.total), most)
     return Match(hit, reach if reach > hit else 0, pending)

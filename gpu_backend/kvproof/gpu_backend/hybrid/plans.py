@@ -11,7 +11,7 @@ import numpy as np
 from kvproof.gpu_backend import _core
 from kvproof.gpu_backend.hashing import make_key
 from kvproof.gpu_backend.hybrid.geometry import Geometry
-from kvproof.gpu_backend.hybrid.hits import NONE, Match, Matrix, RowFinder, look_up, match
+from kvproof.gpu_backend.hybrid.hits import NONE, Lookup, Match, Matrix, RowFinder, look_up, match
 from kvproof.gpu_backend.hybrid.running import Running
 from kvproof.gpu_backend.request import Request
 from kvproof.spec.errors import OutOfBlocks
@@ -52,17 +52,13 @@ class Admission:
 
 def plan_admission(pool: _core.Hand, geometry: Geometry, request: Request) -> Admission:
     """How the request would be admitted now. Raises InvalidArgument."""
-    now, later, total = look_up(pool, geometry, request)
-    found = match(geometry, now, later, total)
+    found = look_up(pool, geometry, request)
+    at = match(geometry, found)
     groups = range(len(geometry.groups))
     return Admission(
-        found,
-        [_shared(geometry, now, request, group, found.hit) for group in groups],
-        [
-            _copied(geometry, now, request, group, found.hit, total)
-            for group in groups
-            if _begins_inside(geometry, group, found)
-        ],
+        at,
+        [_shared(geometry, found.now, request, group, at.hit) for group in groups],
+        [_copied(geometry, found, request, group, at.hit) for group in groups if _begins_inside(geometry, group, at)],
     )
 
 
@@ -88,13 +84,11 @@ def _shared(geometry: Geometry, now: Matrix, request: Request, group: int, hit: 
     )
 
 
-def _copied(geometry: Geometry, now: Matrix, request: Request, group: int, hit: int, total: int) -> Copied:
+def _copied(geometry: Geometry, found: Lookup, request: Request, group: int, hit: int) -> Copied:
     """What is copied for a hit inside a slot (HIT-SOURCE-1)."""
-    link = hit // geometry.hash_block_size - 1
-    if not geometry.is_recurrent(group):
-        rows = RowFinder(geometry, group, now.serving[group], now.reserved[group], total)
-        link = rows.source(hit)
-    return Copied(group, int(now.serving[group, link]), make_key(group, request.text.digest(link)))
+    finder = found.finders[group]
+    link = finder.source(hit) if isinstance(finder, RowFinder) else hit // geometry.hash_block_size - 1
+    return Copied(group, int(found.now.serving[group, link]), make_key(group, request.text.digest(link)))
 
 
 @dataclass(frozen=True, slots=True)
