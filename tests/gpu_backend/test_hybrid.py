@@ -15,7 +15,7 @@ import pytest
 
 from kvproof.gpu_backend import BlockPool, Request
 from kvproof.gpu_backend.hashing import make_key
-from kvproof.gpu_backend.hybrid import ChunkWrite, HybridCache, Match
+from kvproof.gpu_backend.hybrid import ChunkWrite, HybridCache, Match, Running
 from kvproof.gpu_backend.hybrid.geometry import Geometry
 from kvproof.gpu_backend.hybrid.hits import look_up, match
 from kvproof.spec.errors import (
@@ -561,24 +561,23 @@ def test_chunks_that_are_not_allowed_are_refused() -> None:
 
 
 def test_a_forward_pass_writes_rows_slot_by_slot_and_one_state() -> None:
-    written: list[ChunkWrite] = []
-
-    class Recording(HybridCache):
-        def _write(self, request: Request, write: ChunkWrite) -> None:
-            super()._write(request, write)
-            written.append(write)
-
     model = Model(FULL, STATE)
-    model.cache = Recording(model.pool)
-    model.run(model.request("r", 13), 6, 10)
-    assert written == [
-        ChunkWrite(0, 1, 0, 4),
-        ChunkWrite(0, 2, 4, 6),
-        ChunkWrite(1, 3, 0, 6),
-        ChunkWrite(0, 2, 6, 8),
-        ChunkWrite(0, 4, 8, 10),
-        ChunkWrite(1, 5, 6, 10),
-    ]
+    request = model.request("r", 13)
+    model.step(lambda: model.cache.admit(request, 6))
+    running = model.cache.running["r"]
+    assert running.writes == [ChunkWrite(0, 1, 0, 4), ChunkWrite(0, 2, 4, 6), ChunkWrite(1, 3, 0, 6)]
+    model.step(lambda: model.cache.advance(request, 10))
+    assert running.writes == [ChunkWrite(0, 2, 6, 8), ChunkWrite(0, 4, 8, 10), ChunkWrite(1, 5, 6, 10)]
+
+
+def test_what_was_taken_back_writes_nothing() -> None:
+    model = Model(FULL)
+    request = model.request("r", 13)
+    model.run(request, 6)
+    model.pool.begin_step()
+    model.cache.advance(request, 10)
+    model.cache.rollback(["r"])
+    assert model.cache.running["r"].writes == []
 
 
 @pytest.mark.clause("ADVANCE-WRITE-1")
@@ -683,7 +682,7 @@ def test_a_second_thread_is_kept_out_of_cache_and_pool() -> None:
     refused: list[str] = []
 
     class Disturbed(HybridCache):
-        def _write(self, request: Request, write: ChunkWrite) -> None:
+        def _do_chunk(self, running: Running, start: int, end: int) -> None:
             def disturb() -> None:
                 for call in (lambda: self.match(request), lambda: self.pool.allocate(1, "other")):
                     with pytest.raises(ConcurrentUse):
@@ -695,6 +694,7 @@ def test_a_second_thread_is_kept_out_of_cache_and_pool() -> None:
             thread.join()
             with pytest.raises(ConcurrentUse):
                 self.match(request)
+            super()._do_chunk(running, start, end)
 
     model = Model(FULL)
     model.cache = Disturbed(model.pool)

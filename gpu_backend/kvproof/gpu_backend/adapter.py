@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from importlib.metadata import version
 
 from kvproof.conformance.backends.interface import EVERY_POOL, AdapterError, Capabilities, Identity, Level
@@ -62,7 +61,7 @@ from kvproof.conformance.operations import (
     names_of_operations,
 )
 from kvproof.gpu_backend.data_plane import DataPlane
-from kvproof.gpu_backend.hybrid import ChunkWrite, HybridCache
+from kvproof.gpu_backend.hybrid import HybridCache
 from kvproof.gpu_backend.hybrid import Running as RunningRequest
 from kvproof.gpu_backend.observation import BlockState, PoolState
 from kvproof.gpu_backend.pool import BlockPool
@@ -100,37 +99,6 @@ CAPABILITIES = Capabilities(
 SOURCES = {source.name.lower(): source for source in ExtraKeySource}
 
 
-class _CacheWithMemory(HybridCache):
-    """A hybrid cache whose chunks leave in the memory what the suite says that they compute."""
-
-    def __init__(self, pool: BlockPool, data: DataPlane) -> None:
-        super().__init__(pool)
-        self._data = data
-        self._rows: Sequence[Sequence[int]] | None = None
-
-    @contextmanager
-    def computing(self, rows: Sequence[Sequence[int]] | None) -> Iterator[None]:
-        """The chunk that is scheduled within computes these numbers, group by group."""
-        self._rows = rows
-        try:
-            yield
-        finally:
-            self._rows = None
-
-    def _write(self, request: Request, write: ChunkWrite) -> None:
-        super()._write(request, write)
-        if self._rows is None:
-            return
-        group = self.pool.config.groups[write.group]
-        numbers, end = self._rows[write.group], self.running[request.request_id].computed
-        if group.kind is GroupKind.RECURRENT:
-            self._data.write(write.block, write.group, numbers)
-        else:
-            start = end - len(numbers)
-            computed = numbers[write.first - start : write.end - start]
-            self._data.write(write.block, write.group, computed, write.first % group.block_size)
-
-
 class GpuBackend:
     """See `kvproof.conformance.backends.interface.Backend`."""
 
@@ -142,7 +110,7 @@ class GpuBackend:
         """Make a new pool; the old one is forgotten, with its requests."""
         self._pool = BlockPool(config)
         self._data = DataPlane(self._pool)
-        self._cache = None if config.hybrid is None else _CacheWithMemory(self._pool, self._data)
+        self._cache = None if config.hybrid is None else HybridCache(self._pool)
         self._requests: dict[str, Request] = {}
 
     def run(self, operations: Sequence[Operation], observe: bool) -> list[Step]:
@@ -245,15 +213,28 @@ class GpuBackend:
             case Split(request=name, start=start, tokens=tokens, cap=cap, junction=junction):
                 return cache.split(self._request(name), start, tokens, cap, junction)
             case Admit(request=name, end=end, rows=rows):
-                with cache.computing(rows):
-                    found = cache.admit(self._request(name), end)
+                found = cache.admit(self._request(name), end)
+                self._compute(cache.running[name], rows)
                 return Admitted(found.hit, found.junction, found.pending, tables_of(cache.running[name]))
             case Advance(request=name, end=end, rows=rows):
-                with cache.computing(rows):
-                    cache.advance(self._request(name), end)
+                cache.advance(self._request(name), end)
+                self._compute(cache.running[name], rows)
                 return tables_of(cache.running[name])
             case Release(request=name):
                 return cache.release(name)
+
+    def _compute(self, running: RunningRequest, rows: Sequence[Sequence[int]] | None) -> None:
+        """The forward pass of the request's last chunk leaves these numbers, group by group."""
+        if rows is None:
+            return
+        for write in running.writes:
+            group, numbers = self._pool.config.groups[write.group], rows[write.group]
+            if group.kind is GroupKind.RECURRENT:
+                self._data.write(write.block, write.group, numbers)
+                continue
+            start = running.computed - len(numbers)
+            computed = numbers[write.first - start : write.end - start]
+            self._data.write(write.block, write.group, computed, write.first % group.block_size)
 
     def _ask(self, operation: Lookup | Find | Contains | FullKey | Hashes | TakeEvents) -> object:
         pool = self._pool

@@ -9,7 +9,7 @@ from kvproof.gpu_backend.checks import check_int, check_name
 from kvproof.gpu_backend.hybrid.geometry import Geometry, floor, slots_of
 from kvproof.gpu_backend.hybrid.hits import Match, look_up, match
 from kvproof.gpu_backend.hybrid.plans import Admission, Chunk, Shared, check_room, plan_admission, plan_chunk
-from kvproof.gpu_backend.hybrid.running import ChunkWrite, Running
+from kvproof.gpu_backend.hybrid.running import Running
 from kvproof.gpu_backend.hybrid.stops import Stops
 from kvproof.gpu_backend.pool import BlockPool
 from kvproof.gpu_backend.refusals import shown
@@ -289,20 +289,14 @@ class HybridCache:
 
     def _do_chunk(self, running: Running, start: int, end: int) -> None:
         """Note the chunk, let its forward pass write, register what it leaves (ADVANCE-WRITE-1, ADVANCE-REGISTER-1)."""
-        step = self.pool.current_step
-        running.computed = running.in_flight[step] = end
-        running.last_step = step
-        for write in running.writes(start, self._geometry):
-            self._write(running.request, write)
+        running.add_chunk(self.pool.current_step, end, self._geometry)
+        for write in running.writes:
+            self._hand.write(running.request, write.block, write.end, write.group)
         for group in range(len(self._geometry.groups)):
             if self._geometry.is_recurrent(group):
                 self._register_state(running, group)
             else:
                 self._register_rows(running, group, start)
-
-    def _write(self, request: Request, write: ChunkWrite) -> None:
-        """Where a chunk's rows and states go to their blocks: this backend has no memory, and checks the rules."""
-        self._hand.write(request, write.block, write.end, write.group)
 
     def _register_state(self, running: Running, group: int) -> None:
         """ADVANCE-KEEP-1."""

@@ -27,7 +27,8 @@ class Running:
 
     `computed` is where its last scheduled chunk ends; `settled` where a failed step takes it back to, 0 if there is
     nothing. `in_flight` says for open steps, ascending, where it is settled with their commit. `last_step` had its last
-    chunk, `junction` is that of its admission. Below `kept_from`, a slot of each group, nothing is kept.
+    chunk, whose forward pass leaves in its blocks what `writes` says, groups and slots ascending. `junction` is that of
+    its admission. Below `kept_from`, a slot of each group, nothing is kept.
     """
 
     request: Request
@@ -37,6 +38,7 @@ class Running:
     settled: int = 0
     in_flight: dict[int, int] = field(default_factory=dict)
     last_step: int = 0
+    writes: list[ChunkWrite] = field(default_factory=list)
     kept_from: list[int] = field(default_factory=list)
 
     def __post_init__(self) -> None:
@@ -71,11 +73,16 @@ class Running:
         self.computed = n
         self.in_flight.clear()
         self.last_step = 0
+        self.writes = []
         return left
 
-    def writes(self, start: int, geometry: Geometry) -> Iterator[ChunkWrite]:
-        """What the chunk from `start` to where it is computed writes, groups and slots ascending (ADVANCE-WRITE-1)."""
-        end = self.computed
+    def add_chunk(self, step: int, end: int, geometry: Geometry) -> None:
+        """In this step its chunk is computed, from where it was to `end` (ADVANCE-WRITE-1)."""
+        self.writes = list(self._writes(self.computed, end, geometry))
+        self.computed = self.in_flight[step] = end
+        self.last_step = step
+
+    def _writes(self, start: int, end: int, geometry: Geometry) -> Iterator[ChunkWrite]:
         for group, table in enumerate(self.tables):
             size = geometry.groups[group].block_size
             if geometry.is_recurrent(group):
