@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from kvproof.gpu_backend import BlockPool, Request
+from kvproof.gpu_backend import BlockPool, Request, _core
 from kvproof.gpu_backend.hashing import make_key
 from kvproof.gpu_backend.hybrid import ChunkWrite, HybridCache, Match, Running
 from kvproof.gpu_backend.hybrid.geometry import Geometry
@@ -583,13 +583,13 @@ def test_what_was_taken_back_writes_nothing() -> None:
 @pytest.mark.clause("ADVANCE-WRITE-1")
 def test_without_memory_the_pool_checks_every_write_of_a_chunk(monkeypatch: pytest.MonkeyPatch) -> None:
     checked: list[tuple[int, int, int]] = []
-    right = BlockPool.write
+    right = _core.Hand.write
 
-    def write(self: BlockPool, request: Request, block: int, position: int, group: int) -> None:
+    def write(self: _core.Hand, request: Request, block: int, position: int, group: int) -> None:
         right(self, request, block, position, group)
         checked.append((group, block, position))
 
-    monkeypatch.setattr(BlockPool, "write", write)
+    monkeypatch.setattr(_core.Hand, "write", write)
     model = Model(FULL, STATE)
     model.run(model.request("r", 13), 6)
     assert checked == [(0, 1, 4), (0, 2, 6), (1, 3, 6)]
