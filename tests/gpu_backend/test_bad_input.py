@@ -367,6 +367,23 @@ def test_a_list_that_is_changed_while_the_pool_grows_is_the_list_that_was_given(
     pool.check()
 
 
+def test_a_hand_is_made_by_its_pool_and_good_for_one_operation() -> None:
+    pool, _ = begun()
+    with pytest.raises(TypeError):
+        _core.Hand()
+    hand = pool._hold("a test")
+    assert hand.allocate(1, "r2") == [3]
+    with pytest.raises(ConcurrentUse):
+        pool.allocate(1, "r2")
+    with pytest.raises(ConcurrentUse):
+        pool._hold("another")
+    pool._leave()
+    with pytest.raises(ConcurrentUse):
+        hand.free([3], "r2")
+    pool.free([3], "r2")
+    goes_on(pool)
+
+
 def test_a_core_class_refuses_what_its_caller_has_to_check() -> None:
     with pytest.raises(InvalidArgument, match="request_id"):
         _core.RequestBase(7, [1], 4, 2, bytes(16), (), ())  # type: ignore[arg-type]

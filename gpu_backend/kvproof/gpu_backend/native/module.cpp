@@ -612,6 +612,7 @@ PyMODINIT_FUNC PyInit__core() {
                     PyModule_AddObjectRef(module, "Text", reinterpret_cast<PyObject*>(text_type())) == 0 &&
                     PyModule_AddObjectRef(module, "BlockUse", reinterpret_cast<PyObject*>(use_type())) == 0 &&
                     PyModule_AddObjectRef(module, "RequestBase", reinterpret_cast<PyObject*>(request_type())) == 0 &&
+                    PyModule_AddObjectRef(module, "Hand", reinterpret_cast<PyObject*>(hand_type())) == 0 &&
                     PyModule_AddObjectRef(module, "PoolBase", pool_type) == 0;
   Py_XDECREF(pool_type);
   if (made) return module;
