@@ -612,6 +612,13 @@ def test_random_walks_are_those_of_the_reference() -> None:
     assert all(done[each] > 0 for each in (*wanted, "truncate: copy", "OutOfBlocks", "NotCommitted")), done
 
 
+def test_random_walks_with_many_cuts_are_those_of_the_reference() -> None:
+    done: Counter[str] = Counter()
+    for seed in range(25):
+        done += Walk(seed, cuts=True).take(CALLS)
+    assert all(done[each] > 10 for each in ("truncate: copy", "rollback", "settled in front of its cut")), done
+
+
 def test_a_walk_notices_a_difference() -> None:
     class Wrong(HybridCache):
         def match(self, request: Request) -> Match:
