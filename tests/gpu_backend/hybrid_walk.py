@@ -132,7 +132,10 @@ class Walk:
             "admit": (16 if len(self.their_cache.running) < len(REQUESTS) else 1, self._admit),
             "advance": (24, self._advance),
             "release": (5, lambda: (self.random.choice(REQUESTS) if self._rarely() else self._any_running(),)),
-            "rollback": (6 if self.cuts else 1, lambda: (self.random.sample((*REQUESTS, OUTSIDER), self.random.randint(0, 2)),)),
+            "rollback": (
+                6 if self.cuts else 1,
+                lambda: (self.random.sample((*REQUESTS, OUTSIDER), self.random.randint(0, 2)),),
+            ),
             "truncate": (15 if self.cuts else 3, self._truncate),
             "append": (8, self._append),
             "match": (5, lambda: (self._request(),)),
