@@ -112,14 +112,12 @@ def test_a_damaged_pool_is_reported_by_who_relies_on_what_is_written_next(key_is
 
 @pytest.mark.clause("INV-TABLE-4")
 def test_a_damaged_pool_is_reported_by_who_else_writes_what_is_written_next() -> None:
-    rig = HybridRig(ATTENTION)
-    rig.serve("there", TWENTY[:9])
-    r1 = rig.request("r1", TWENTY)
-    rig.run(r1, 10)
-    rig.pool.evict([1, 2])
+    """The state that it shares is at the end of its slot, so that it never writes there."""
+    rig = HybridRig(RECURRENT)
+    rig.publish(rig.request("there", TWENTY), (0, 8))
+    rig.admit(rig.request("r1", TWENTY), 10)
     check(rig)
-    running = rig.cache.running["r1"]
-    running.computed = running.settled = 6
+    rig.cache.running["r1"].computed = 6
     with pytest.raises(InvariantViolation, match="INV-TABLE-4"):
         check(rig)
 

@@ -717,7 +717,7 @@ _BACK = (
         name="start_of_a_cut_slot_inside_a_needed_one_will_do",
         clauses=("BACK-CUT-2", "INV-TABLE-4"),
         fault="F09",
-        harm="After a failed step the request cannot write on: a key or a reader of another group's slot is in its way.",
+        harm="After a failed step the request cannot write on: a key of another group's slot is in its way.",
         patch=Patch(
             _CACHE,
             "            if running.can_go_back_to(end) and not is_cut:",
@@ -833,8 +833,8 @@ _TABLES = (
         harm="The checks pass in a state in which the next chunk writes to a block of another request.",
         patch=Patch(
             _INVARIANTS,
-            "            if block.writer != name or (",
-            "            if block.writer is None or (",
+            "            if block.writer != name or (not",
+            "            if (not",
         ),
     ),
     Mutant(
