@@ -110,8 +110,11 @@ def test_a_preempted_request_comes_back_with_all_its_tokens_and_begins_where_it_
 def test_only_a_request_that_runs_is_released(hybrid: MakeHybrid) -> None:
     rig = hybrid()
     r1 = rig.request("r1", TWENTY)
-    for wrong in ("r1", "nobody", None, ["r1"], r1):
+    for name in ("r1", "nobody"):
         with rig.refused(NotAdmitted):
+            rig.cache.release(name)
+    for wrong in (None, 3, "", ["r1"], r1):
+        with rig.refused(InvalidArgument):
             rig.cache.release(wrong)  # type: ignore[arg-type]
     rig.run(r1, 4)
     rig.cache.release("r1")

@@ -21,7 +21,7 @@ from kvproof.reference.observation import PoolState, RunningState
 from kvproof.reference.pool import BlockPool
 from kvproof.reference.positions import slot_end, slot_of
 from kvproof.reference.request import Request
-from kvproof.reference.validate import check_int, shown
+from kvproof.reference.validate import check_int, check_name, shown
 from kvproof.spec.errors import (
     AlreadyAdmitted,
     ConcurrentUse,
@@ -82,13 +82,13 @@ class HybridCache:
     @exclusive
     def match(self, request: Request) -> Match:
         """Where the request would begin now, and its junction (HIT-*)."""
-        self._check_request(request)
+        self.check_request(request)
         return Chain(self.pool, request).match()
 
     @exclusive
     def split(self, request: Request, start: int, tokens: int, cap: int, junction: int) -> int:
         """Where the request's chunk ends that begins at `start`; `start` itself means: not now (SPLIT-*)."""
-        self._check_request(request)
+        self.check_request(request)
         total = request.num_tokens
         check_int("start", start, 0, total - 1)
         check_int("tokens", tokens, 1, total - start)
@@ -102,7 +102,7 @@ class HybridCache:
 
         Raises OutOfRange, OutOfBlocks, AlreadyAdmitted and NoOpenStep.
         """
-        self._check_request(request)
+        self.check_request(request)
         name = request.request_id
         if name in self.running:
             raise AlreadyAdmitted(f"{name!r} runs already; release it before it is admitted again")
@@ -133,7 +133,7 @@ class HybridCache:
 
         Raises OutOfRange, OutOfBlocks, NotAdmitted, OutOfOrder and NoOpenStep.
         """
-        self._check_request(request)
+        self.check_request(request)
         name = request.request_id
         running = self._running_as(request)
         self._check_open_step()
@@ -421,7 +421,7 @@ class HybridCache:
         return running
 
     def _running(self, request_id: object) -> Running:
-        running = self.running.get(request_id) if isinstance(request_id, str) else None
+        running = self.running.get(check_name("request_id", request_id))
         if running is None:
             raise NotAdmitted(f"{shown(request_id)} does not run; running are {', '.join(self.running) or 'none'}")
         return running
@@ -430,14 +430,15 @@ class HybridCache:
         if self.pool.current_step == self.pool.last_committed_step:
             raise NoOpenStep("a chunk belongs to a step; call begin_step first")
 
-    def _check_request(self, request: object) -> None:
-        self._check_contract(request)
-        assert isinstance(request, Request), "checked just now"
-        if request.request_id.startswith(COPY_PREFIX):
-            raise InvalidArgument(f"request {request.request_id!r} has the name of a copy")
+    def check_request(self, request: object) -> None:
+        """Raise InvalidArgument for what cannot run: no request, one of another contract, one named like a copy."""
+        name = self._check_contract(request).request_id
+        if name.startswith(COPY_PREFIX):
+            raise InvalidArgument(f"request {name!r} has the name of a copy")
 
-    def _check_contract(self, request: object) -> None:
+    def _check_contract(self, request: object) -> Request:
         if not isinstance(request, Request):
             raise InvalidArgument(f"request must be a Request, not {shown(request)}")
         if request.hasher != self.pool.hasher:
             raise InvalidArgument(f"request {request.request_id!r} is hashed by another contract, size or seed")
+        return request
