@@ -27,9 +27,9 @@ def wrong_slots(cache: HybridCache, requests: Mapping[str, Request]) -> list[str
 
 def stuck(cache: HybridCache) -> list[str]:
     """Every place from which a request could not write on: where it is, and where a rollback now would leave it."""
-    twins = [cache.clone(cache.pool.clone()) for _ in range(2)]
-    twins[1].rollback([name for name, running in cache.running.items() if running.unsettled])
-    return [problem for twin in twins for problem in _stuck(twin)]
+    twin = cache.clone(cache.pool.clone())
+    twin.rollback([name for name, running in cache.running.items() if running.unsettled])
+    return [*_stuck(cache), *_stuck(twin)]
 
 
 def _stuck(cache: HybridCache) -> Iterator[str]:

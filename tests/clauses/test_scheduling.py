@@ -297,9 +297,9 @@ def test_a_step_is_not_begun_while_another_request_runs_by_the_name_of_one_that_
     [
         (None, Limits(8), Policies()),
         (0, None, Policies()),
-        (0, Limits(8, other_cap=3), Policies()),
+        (0, Limits(8, other_cap=3), Policies()),  # type: ignore[arg-type]
         (0, Limits(8), None),
-    ],  # type: ignore[arg-type]
+    ],
     ids=["no cache", "no limits", "no function", "no policies"],
 )
 def test_a_scheduler_is_made_of_what_it_needs(hybrid: MakeHybrid, arguments: tuple[Any, ...]) -> None:

@@ -105,10 +105,9 @@ class Scheduler:
 
     def schedule(self) -> Schedule:
         """Begin a step and fill it. Raises InvalidArgument if another request of the name of one of its own runs."""
-        for job in self.jobs.values():
-            running = self.cache.running.get(job.name)
-            if running is not None and running.request is not job.request:
-                raise InvalidArgument(f"another request {job.name!r} runs; release it, and this one has its turn")
+        for name, job in self.jobs.items():
+            if name in self.cache.running and self.cache.running[name].request is not job.request:
+                raise InvalidArgument(f"another request {name!r} runs; release it, and this one has its turn")
         schedule = Schedule(self.cache.pool.begin_step())
         ranked = sorted(self.jobs.values(), key=lambda job: job.rank)
         starved = [job for job in ranked if job.empty >= self.limits.most_empty]
