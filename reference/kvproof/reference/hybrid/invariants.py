@@ -37,7 +37,7 @@ def _check_writes(state: PoolState, name: Holder, running: Running) -> None:
     """The request may write on where it is, and where it would go back to."""
     goes_back = all(group.kind is not GroupKind.RECURRENT for group in running.groups)
     for n, taken_back in ((running.computed, False), (running.settled if goes_back else 0, True)):
-        for group, config in enumerate(running.groups if n else ()):
+        for group, config in enumerate(running.groups):
             if n % config.block_size == 0:
                 continue
             block_id = running.tables[group][n // config.block_size]

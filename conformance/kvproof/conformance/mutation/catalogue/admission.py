@@ -143,8 +143,8 @@ _ADMIT = (
         harm="After a hit the chunk stops too early, and the state at the junction is not kept.",
         patch=Patch(
             _CACHE,
-            "Running(groups, match.junction, match.hit, tables)",
-            "Running(groups, match.uncached, match.hit, tables)",
+            "Running(request, groups, match.junction, match.hit, tables)",
+            "Running(request, groups, match.uncached, match.hit, tables)",
         ),
     ),
 )
@@ -496,8 +496,8 @@ _RETAIN = (
         harm="States are kept inside blocks, one for every interval.",
         patch=Patch(
             _RETENTION,
-            "(n % block_size == 0 and n % hybrid.interval == 0)",
-            "n % hybrid.interval == 0",
+            "(n % block_size == 0 and at_interval)",
+            "at_interval",
         ),
     ),
     Mutant(
@@ -507,7 +507,7 @@ _RETAIN = (
         harm="States fill the pool though an interval was configured to prevent it.",
         patch=Patch(
             _RETENTION,
-            "(n % block_size == 0 and n % hybrid.interval == 0)",
+            "(n % block_size == 0 and at_interval)",
             "n % block_size == 0",
         ),
     ),

@@ -39,8 +39,8 @@ _SCHEDULE = (
         harm="A long prompt takes the whole step, whatever the limit says.",
         patch=Patch(
             _SCHEDULER,
-            "return min(self.limits.token_budget, threshold, self",
-            "return min(self.limits.token_budget, self",
+            "return min(self.limits.token_budget, threshold, other)",
+            "return min(self.limits.token_budget, other)",
         ),
     ),
     Mutant(
