@@ -34,6 +34,16 @@ def random_config(random: Random, num_blocks: int) -> PoolConfig:
     return PoolConfig(num_blocks, h, groups, commit=CommitMode.STEPS, hybrid=hybrid)
 
 
+def config_of_cuts(random: Random) -> PoolConfig:
+    """A pool of attention groups of different block sizes: a slot of one begins inside one of another."""
+    sizes = random.sample([2, 3, 4], 2)
+    groups = [GroupConfig(FULL, size) for size in sizes]
+    if random.random() < 0.3:
+        groups[-1] = GroupConfig(WINDOW, sizes[-1], random.randint(1, 9))
+    hybrid = HybridConfig(fine_grained=random.random() < 0.6)
+    return PoolConfig(60, 1, tuple(groups), commit=CommitMode.STEPS, hybrid=hybrid)
+
+
 def random_prompt(random: Random, shared: list[int], most: int) -> list[int]:
     """A prompt that begins with a part of what is shared, and then says something of its own."""
     length = random.randint(1, most)

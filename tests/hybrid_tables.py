@@ -25,6 +25,28 @@ def wrong_slots(cache: HybridCache, requests: Mapping[str, Request]) -> list[str
     ]
 
 
+def stuck(cache: HybridCache) -> list[str]:
+    """Every place from which a request could not write on: where it is, and where a rollback now would leave it."""
+    twin = cache.clone(cache.pool.clone())
+    twin.rollback([name for name, running in cache.running.items() if running.unsettled])
+    return [*_stuck(cache), *_stuck(twin)]
+
+
+def _stuck(cache: HybridCache) -> Iterator[str]:
+    blocks = cache.pool.observe().blocks
+    for name, running in cache.running.items():
+        for group, config in enumerate(running.groups):
+            slot, row = divmod(running.computed, config.block_size)
+            block = blocks[running.tables[group][slot]] if row else None
+            if block is None:
+                continue
+            covered = [entry.position for entry in block.entries]
+            covered += [served.position for _, served in block.holders if served is not None]
+            relied_on = config.kind is not GroupKind.RECURRENT and max(covered, default=0) > running.computed
+            if block.writer != name or relied_on:
+                yield f"{name} cannot write on at {running.computed} in group {group}: {block}"
+
+
 def needed_slots(group: GroupConfig, n: int) -> range:
     """The slots that a request needs to go on from n > 0 tokens."""
     last = (n - 1) // group.block_size

@@ -11,7 +11,7 @@ from kvproof.reference.hybrid.policies import Limits, Policies
 from kvproof.reference.hybrid.scheduler import Scheduler
 from kvproof.spec.vocabulary import CommitMode, GroupConfig, GroupKind, Holder, HybridConfig, Retention
 from tests.clauses.rig import ATTENTION, RECURRENT, Rig
-from tests.hybrid_tables import wrong_slots
+from tests.hybrid_tables import stuck, wrong_slots
 
 FINE = HybridConfig()
 COARSE = HybridConfig(fine_grained=False)
@@ -170,6 +170,7 @@ class HybridRig(Rig):
     def check(self) -> None:
         super().check()
         assert wrong_slots(self.cache, {request.request_id: request for request in self.requests}) == []
+        assert stuck(self.cache) == []
 
 
 MakeHybrid = Callable[..., HybridRig]

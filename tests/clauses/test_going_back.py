@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import pytest
 
+from kvproof.reference import Request
 from kvproof.spec.errors import (
     InvalidArgument,
     NoOpenStep,
@@ -11,7 +12,7 @@ from kvproof.spec.errors import (
     OutOfRange,
 )
 from kvproof.spec.vocabulary import GroupConfig
-from tests.clauses.hybrid_rig import COARSE, HybridRig, MakeHybrid, full, named, window
+from tests.clauses.hybrid_rig import COARSE, HybridRig, MakeHybrid, full, named, state, window
 from tests.clauses.rig import ATTENTION, RECURRENT, WIDE
 
 TWENTY = tuple(range(1, 21))
@@ -109,8 +110,11 @@ def test_a_preempted_request_comes_back_with_all_its_tokens_and_begins_where_it_
 def test_only_a_request_that_runs_is_released(hybrid: MakeHybrid) -> None:
     rig = hybrid()
     r1 = rig.request("r1", TWENTY)
-    for wrong in ("r1", "nobody", None, ["r1"], r1):
+    for name in ("r1", "nobody"):
         with rig.refused(NotAdmitted):
+            rig.cache.release(name)
+    for wrong in (None, 3, "", ["r1"], r1):
+        with rig.refused(InvalidArgument):
             rig.cache.release(wrong)  # type: ignore[arg-type]
     rig.run(r1, 4)
     rig.cache.release("r1")
@@ -328,6 +332,25 @@ def test_a_request_that_does_not_run_is_truncated_by_itself(hybrid: MakeHybrid) 
     assert rig.served_at(r1, 0) == [4]
 
 
+@pytest.mark.clause("ADVANCE-RANGE-1", "BACK-TRUNCATE-1")
+def test_another_request_of_its_name_neither_goes_on_nor_is_cut(hybrid: MakeHybrid) -> None:
+    rig = hybrid(ATTENTION, state(4))
+    r1 = rig.request("r1", TWENTY)
+    rig.run(r1, 8)
+    twin, same = (Request("r1", tokens, rig.pool.hasher) for tokens in ([*range(100, 120)], TWENTY))
+    rig.begin()
+    for wrong in (twin, same):
+        with rig.refused(InvalidArgument):
+            rig.cache.advance(wrong, 12)
+        for n in (0, 4, 12, 20):
+            with rig.refused(InvalidArgument):
+                rig.cache.truncate(wrong, n)
+    assert (twin.num_tokens, same.num_tokens) == (20, 20)
+    rig.cache.advance(r1, 12)
+    rig.settle_all()
+    assert [rig.served_at(request, 0) for request in (r1, twin)] == [[4, 8, 12], []]
+
+
 # Cuts inside a slot
 
 
@@ -337,6 +360,23 @@ def cut(rig: HybridRig, name: str, n: int) -> list[tuple[int, int]]:
     [request] = [each for each in rig.requests if each.request_id == name]
     rig.cache.truncate(request, n)
     return rig.copies()
+
+
+def goes_on(rig: HybridRig, request: Request, settled: int) -> None:
+    """The step fails; the request is where it was settled, and goes on from there, token by token at first."""
+    rig.cache.rollback([request.request_id])
+    assert rig.runs(request) == (settled > 0)
+    if not settled:
+        assert rig.held_by(request.request_id) == []
+        return
+    assert rig.far(request) == (settled, settled)
+    rig.settle_all()
+    request.append([50] * (20 - request.num_tokens + settled))
+    for end in (settled + 1, settled + 9):
+        rig.advance(request, end)
+        rig.check()
+    rig.settle_all()
+    assert rig.far(request) == (settled + 9, settled + 9)
 
 
 @pytest.mark.clause("BACK-CUT-1")
@@ -450,6 +490,71 @@ def test_where_the_slot_begins_is_of_no_use_without_the_rows_before_it(
     rig.run(r1, 4, 8) if rows == 6 else rig.run(r1, 8, 9)
     assert cut(rig, "r1", 7)
     assert rig.far(r1) == (7, settled)
+
+
+@pytest.mark.clause("BACK-CUT-2", "INV-TABLE-4")
+@pytest.mark.parametrize(
+    ("groups", "n", "settled"),
+    [
+        ((full(4), full(6)), 18, 12),
+        ((full(6), full(4)), 18, 12),
+        ((full(4), full(6)), 20, 12),
+        ((full(4), full(6)), 6, 0),
+        ((full(4), full(6), full(8)), 18, 0),
+        ((full(2), full(6), full(8)), 18, 0),
+        ((full(2), full(4), full(8)), 20, 16),
+        ((full(4), window(6, 3)), 18, 12),
+    ],
+    ids=named,
+)
+def test_a_cut_request_goes_back_to_where_it_can_write_on_in_every_group(
+    hybrid: MakeHybrid, groups: tuple[GroupConfig, ...], n: int, settled: int
+) -> None:
+    """Every slot that its 25 rows fill has a key."""
+    rig = hybrid(*groups, blocks=60)
+    r1 = rig.request("r1", range(1, 26))
+    rig.run(r1, 25)
+    cut(rig, "r1", n)
+    assert rig.far(r1) == (n, settled)
+    goes_on(rig, r1, settled)
+
+
+@pytest.mark.clause("BACK-CUT-2", "INV-TABLE-4")
+@pytest.mark.parametrize(
+    ("read", "evicted", "settled"),
+    [(None, False, 12), (None, True, 16), (14, True, 16), (18, True, 12)],
+    ids=["a key", "nobody", "a reader before", "a reader past"],
+)
+def test_a_cut_request_goes_back_into_a_slot_on_whose_rows_past_there_nobody_relies(
+    hybrid: MakeHybrid, read: int | None, evicted: bool, settled: int
+) -> None:
+    """It is cut at 18; the slot that is copied begins at 16, inside one of the other group that has 12 to 18."""
+    rig = hybrid(full(4), full(6), blocks=60)
+    r1, other = rig.request("r1", range(1, 16)), rig.request("other", range(1, 26))
+    for end in (15, 25):
+        r1.append([*range(r1.num_tokens + 1, end + 1)])
+        rig.run(r1, end)
+        if read is not None and read < end:
+            rig.begin()
+            rig.touch(other, rig.table(r1, 1)[2], read, 1)
+            read = None
+    if evicted:
+        rig.pool.evict([rig.table(r1, 1)[2]])
+    cut(rig, "r1", 18)
+    assert rig.far(r1) == (18, settled)
+    goes_on(rig, r1, settled)
+
+
+@pytest.mark.clause("BACK-CUT-2")
+def test_a_window_of_one_row_goes_back_over_slots_that_are_gone(hybrid: MakeHybrid) -> None:
+    """It lacks the third slot of the window, [12, 18); at 12 it needs nothing of it that it would not write."""
+    rig = hybrid(full(4), window(6, 1), blocks=60)
+    r1 = rig.request("r1", range(1, 26))
+    rig.run(r1, 20, 25)
+    assert rig.table(r1, 1)[:3] == [0, 0, 0]
+    cut(rig, "r1", 22)
+    assert rig.far(r1) == (22, 12)
+    goes_on(rig, r1, 12)
 
 
 @pytest.mark.clause("BACK-CUT-2")

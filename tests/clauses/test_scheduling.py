@@ -1,6 +1,7 @@
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from typing import Any
 
 import pytest
 
@@ -199,7 +200,7 @@ def test_a_request_that_was_cut_before_its_junction_goes_on(hybrid: MakeHybrid) 
 
 
 @pytest.mark.clause("SCHED-REFUSE-1")
-@pytest.mark.parametrize(("never_at", "error"), [(0, OutOfRange), (8, OutOfRange), (9, None)])
+@pytest.mark.parametrize(("never_at", "error"), [(0, OutOfRange), (8, OutOfRange), (11, OutOfRange), (12, None)])
 def test_a_request_that_could_get_no_token_somewhere_is_refused(
     hybrid: MakeHybrid, never_at: int, error: type[PoolError] | None
 ) -> None:
@@ -207,11 +208,105 @@ def test_a_request_that_could_get_no_token_somewhere_is_refused(
     scheduler = rig.scheduler(Limits(8, other_cap=lambda request, start: 0 if start == never_at else 3))
     r1 = rig.request("r1", TWENTY[:9])
     if error is None:
-        scheduler.add(r1, 9)
+        scheduler.add(r1, 12)
         return
     with rig.refused(error):
-        scheduler.add(r1, 9)
+        scheduler.add(r1, 12)
     assert scheduler.jobs == {}
+
+
+def fails(request: Request, start: int) -> int:
+    raise ZeroDivisionError(start)
+
+
+@pytest.mark.clause("SCHED-REFUSE-1")
+@pytest.mark.parametrize(
+    "cap",
+    [fails, lambda *_: None, lambda *_: 1.5, lambda *_: True, lambda: 3],
+    ids=["fails", "None", "1.5", "True", "takes nothing"],
+)
+def test_a_cap_that_is_no_integer_refuses_the_request_and_nobody_else(
+    hybrid: MakeHybrid, cap: Callable[..., int]
+) -> None:
+    rig = hybrid(ATTENTION)
+    scheduler = rig.scheduler(Limits(8, other_cap=lambda r, start: cap(r, start) if r.request_id == "r1" else 3))
+    r1 = rig.request("r1", TWENTY[:9])
+    with rig.refused(InvalidArgument):
+        scheduler.add(r1, 9)
+    add(rig, scheduler, "r2", own(2, 9))
+    assert step(scheduler).chunks == {"r2": (0, 3)}
+
+
+@pytest.mark.clause("SCHED-REFUSE-1")
+@pytest.mark.parametrize("rank", Rank, ids=named)
+def test_a_request_that_could_not_run_is_refused_before_it_stops_the_others(hybrid: MakeHybrid, rank: Rank) -> None:
+    rig = hybrid(ATTENTION)
+    scheduler = rig.scheduler(Limits(8), Policies(rank=rank))
+    r1 = rig.request("r1", TWENTY[:9])
+    for nothing in (hybrid(h=1).request("other", TWENTY), Request("copy:a", TWENTY, rig.pool.hasher), None, "r1"):
+        with rig.refused(InvalidArgument):
+            scheduler.add(nothing, 20)  # type: ignore[arg-type]
+    for priority in (None, "high", 1.0, float("nan"), True):
+        with rig.refused(InvalidArgument):
+            scheduler.add(r1, 9, priority)  # type: ignore[arg-type]
+    assert scheduler.jobs == {}
+    rig.admit(r1, 4)
+    with rig.refused(AlreadyAdmitted):
+        scheduler.add(r1, 9)
+    rig.settle_all()
+    rig.cache.release("r1")
+    add(rig, scheduler, "r2", own(2, 9))
+    assert list(step(scheduler).chunks) == ["r2"]
+
+
+@pytest.mark.clause("SCHED-REFUSE-1")
+def test_a_request_gets_no_more_tokens_than_it_was_to_have(hybrid: MakeHybrid) -> None:
+    rig = hybrid(ATTENTION)
+    scheduler = rig.scheduler(Limits(16))
+    r1 = add(rig, scheduler, "r1", own(1, 9), 2)
+    scheduler.append("r1", [1])
+    with rig.refused(OutOfRange):
+        scheduler.append("r1", [2, 3])
+    with rig.refused(InvalidArgument):
+        scheduler.append("r1", None)  # type: ignore[arg-type]
+    scheduler.append("r1", [2])
+    assert step(scheduler).chunks == {"r1": (0, 11)}
+    with rig.refused(OutOfRange):
+        scheduler.append("r1", [3])
+    assert r1.num_tokens == 11
+
+
+@pytest.mark.clause("SCHED-REFUSE-1")
+def test_a_step_is_not_begun_while_another_request_runs_by_the_name_of_one_that_waits(hybrid: MakeHybrid) -> None:
+    rig = hybrid(ATTENTION)
+    scheduler = rig.scheduler(Limits(8))
+    add(rig, scheduler, "r1", own(1, 9))
+    twin = Request("r1", own(2, 9), rig.pool.hasher)
+    rig.admit(twin, 4)
+    rig.settle_all()
+    before = rig.pool.current_step
+    with pytest.raises(InvalidArgument):
+        scheduler.schedule()
+    assert rig.pool.current_step == before
+    rig.cache.release("r1")
+    assert step(scheduler).chunks == {"r1": (0, 8)}
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        (None, Limits(8), Policies()),
+        (0, None, Policies()),
+        (0, Limits(8, other_cap=3), Policies()),  # type: ignore[arg-type]
+        (0, Limits(8), None),
+    ],
+    ids=["no cache", "no limits", "no function", "no policies"],
+)
+def test_a_scheduler_is_made_of_what_it_needs(hybrid: MakeHybrid, arguments: tuple[Any, ...]) -> None:
+    rig = hybrid(ATTENTION)
+    cache, limits, policies = arguments
+    with pytest.raises(InvalidArgument):
+        Scheduler(rig.cache if cache == 0 else cache, limits, policies)
 
 
 SMALLEST: list[tuple[tuple[GroupConfig, ...], HybridConfig, int, int, int]] = [

@@ -5,7 +5,7 @@ import pytest
 from kvproof.reference import InvariantViolation
 from kvproof.reference.hybrid import check_tables
 from kvproof.spec.vocabulary import GroupConfig
-from tests.clauses.hybrid_rig import HybridRig, MakeHybrid, named, window
+from tests.clauses.hybrid_rig import HybridRig, MakeHybrid, full, named, window
 from tests.clauses.rig import ATTENTION, RECURRENT
 
 TWENTY = tuple(range(1, 21))
@@ -91,6 +91,62 @@ def test_a_damaged_pool_is_reported_by_what_is_wrong_with_a_table(clause: str, t
     check(rig)
     rig.cache.running["r1"].tables[0] = table
     with pytest.raises(InvariantViolation, match=clause):
+        check(rig)
+
+
+@pytest.mark.clause("INV-TABLE-4")
+def test_a_request_writes_on_where_it_is_cut_and_where_it_goes_back_to(hybrid: MakeHybrid) -> None:
+    rig = hybrid(full(4), full(6))
+    r1 = rig.request("r1", TWENTY)
+    rig.run(r1, 20)
+    rig.begin()
+    rig.cache.truncate(r1, 18)
+    check(rig)
+    rig.cache.rollback(["r1"])
+    check(rig)
+    assert rig.far(r1) == (12, 12)
+    rig.advance(r1, 13)
+    check(rig)
+
+
+@pytest.mark.clause("INV-TABLE-4")
+@pytest.mark.parametrize("key_is_there", [True, False], ids=["a key", "a reader"])
+def test_a_damaged_pool_is_reported_by_who_relies_on_what_is_written_next(key_is_there: bool) -> None:
+    rig = HybridRig(ATTENTION)
+    r1, other = rig.request("r1", TWENTY), rig.request("other", TWENTY)
+    rig.run(r1, 8)
+    if not key_is_there:
+        rig.begin()
+        rig.touch(other, 2, 8)
+        rig.pool.evict([2])
+    check(rig)
+    rig.cache.running["r1"].computed = 6
+    with pytest.raises(InvariantViolation, match="INV-TABLE-4"):
+        check(rig)
+
+
+@pytest.mark.clause("INV-TABLE-4")
+def test_a_damaged_pool_is_reported_by_who_else_writes_what_is_written_next() -> None:
+    """The state that it shares is at the end of its slot, so that it never writes there."""
+    rig = HybridRig(RECURRENT)
+    rig.publish(rig.request("there", TWENTY), (0, 8))
+    rig.admit(rig.request("r1", TWENTY), 10)
+    check(rig)
+    rig.cache.running["r1"].computed = 6
+    with pytest.raises(InvariantViolation, match="INV-TABLE-4"):
+        check(rig)
+
+
+@pytest.mark.clause("INV-TABLE-4")
+def test_a_damaged_pool_is_reported_where_a_request_would_go_back_to() -> None:
+    rig = HybridRig(full(4), full(6))
+    r1 = rig.request("r1", TWENTY)
+    rig.run(r1, 20)
+    rig.begin()
+    rig.cache.truncate(r1, 18)
+    check(rig)
+    rig.cache.running["r1"].settled = 16
+    with pytest.raises(InvariantViolation, match="INV-TABLE-4"):
         check(rig)
 
 

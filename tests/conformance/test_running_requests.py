@@ -169,6 +169,11 @@ SCOPES = [
     HybridScope(4, (GroupConfig(ATTENTION, 1), GroupConfig(WINDOW, 1, 1), GroupConfig(STATE, 1)), ("aa",), in_flight=2),
     HybridScope(3, (GroupConfig(ATTENTION, 1), GroupConfig(WINDOW, 1, 1)), ("aa",), in_flight=2, truncates=True),
     HybridScope(2, (GroupConfig(ATTENTION, 2),), ("aab",), in_flight=2, truncates=True),
+    CUTS := HybridScope(
+        *(4, (GroupConfig(ATTENTION, 2), GroupConfig(ATTENTION, 3)), ("aaaa",)),
+        hybrid=HybridConfig(fine_grained=False),
+        truncates=True,
+    ),
 ]
 
 
@@ -185,6 +190,16 @@ def test_a_scope_notices_a_cache_that_forgets_what_failed(monkeypatch: pytest.Mo
     found = explore(SCOPES[1])
     assert found.violation is not None
     assert len(found.violation.trace) < 8
+
+
+def test_a_scope_notices_a_cut_that_is_taken_back_into_a_slot_on_which_others_rely(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("kvproof.reference.hybrid.HybridCache._last_certain", lambda self, running, n: n)
+    found = explore(CUTS)
+    assert found.violation is not None
+    assert "INV-TABLE-4" in found.violation.reason
+    assert len(found.violation.trace) < 9
 
 
 def test_what_meddles_with_a_request_that_runs_is_undefined() -> None:

@@ -11,7 +11,7 @@ from kvproof import gpu_backend, reference
 from kvproof.gpu_backend.hybrid import HybridCache
 from kvproof.reference import hybrid as oracle
 from kvproof.reference.observation import BlockState
-from kvproof.spec.errors import PoolError
+from kvproof.spec.errors import ContentConflict, NotOwner, PoolError
 from kvproof.spec.vocabulary import (
     POOL_COPY_PREFIX,
     CommitMode,
@@ -73,12 +73,29 @@ def draw_config(random: Random) -> PoolConfig:
     )
 
 
-class Walk:
-    """Two pools with their caches, and calls that are drawn by what the reference shows."""
+def draw_config_of_cuts(random: Random) -> PoolConfig:
+    """Attention groups of different block sizes: a cut is inside a slot of one and at the end of one of another."""
+    h = random.choice([1, 1, 2])
+    sizes = random.sample([2, 3, 4, 6], random.randint(2, 3))
+    groups = [GroupConfig(GroupKind.FULL_ATTENTION, h * size) for size in sizes]
+    if random.random() < 0.3:
+        groups[-1] = GroupConfig(GroupKind.SLIDING_WINDOW, h * sizes[-1], random.randint(1, 12))
+    hybrid = HybridConfig(fine_grained=random.random() < 0.6)
+    return PoolConfig(80, h, tuple(groups), hash_seed=b"a seed of both", commit=CommitMode.STEPS, hybrid=hybrid)
 
-    def __init__(self, seed: int, cache_of: Callable[[gpu_backend.BlockPool], Any] = HybridCache) -> None:
+
+class Walk:
+    """Two pools with their caches, and calls that are drawn by what the reference shows.
+
+    With `cuts` requests are truncated and rolled back often.
+    """
+
+    def __init__(
+        self, seed: int, cache_of: Callable[[gpu_backend.BlockPool], Any] = HybridCache, cuts: bool = False
+    ) -> None:
         self.random = random = Random(seed)
-        self.config = draw_config(random)
+        self.cuts = cuts
+        self.config = draw_config_of_cuts(random) if cuts else draw_config(random)
         self.theirs, self.ours = reference.BlockPool(self.config), gpu_backend.BlockPool(self.config)
         self.their_cache, self.our_cache = oracle.HybridCache(self.theirs), cache_of(self.ours)
         self.state = self.theirs.observe()
@@ -115,8 +132,11 @@ class Walk:
             "admit": (16 if len(self.their_cache.running) < len(REQUESTS) else 1, self._admit),
             "advance": (24, self._advance),
             "release": (5, lambda: (self.random.choice(REQUESTS) if self._rarely() else self._any_running(),)),
-            "rollback": (1, lambda: (self.random.sample((*REQUESTS, OUTSIDER), self.random.randint(0, 2)),)),
-            "truncate": (3, self._truncate),
+            "rollback": (
+                6 if self.cuts else 1,
+                lambda: (self.random.sample((*REQUESTS, OUTSIDER), self.random.randint(0, 2)),),
+            ),
+            "truncate": (15 if self.cuts else 3, self._truncate),
             "append": (8, self._append),
             "match": (5, lambda: (self._request(),)),
             "split": (5, self._split),
@@ -236,6 +256,8 @@ class Walk:
         twins = [self.requests[a.request_id][1] if isinstance(a, reference.Request) else a for a in arguments]
         theirs, ours = self._outcome(0, name, arguments), self._outcome(1, name, twins)
         self.done[name if not isinstance(theirs, PoolError) else type(theirs).__name__] += 1
+        if name == "advance" and isinstance(theirs, ContentConflict | NotOwner):
+            raise self._mismatch("a request that runs", "could not write on", repr(theirs))
         if isinstance(theirs, PoolError) or isinstance(ours, PoolError):
             if type(theirs) is not type(ours):
                 raise self._mismatch("answers", repr(theirs), repr(ours))
@@ -250,6 +272,12 @@ class Walk:
         if name in ("advance", "truncate"):
             for *_, holder in self.state.steps.copies[len(copies_before) :]:
                 self.done[f"{name}: {'copy' if holder.startswith(POOL_COPY_PREFIX) else 'move'}"] += 1
+        if name == "truncate" and len(self.state.steps.copies) > len(copies_before):
+            self.done["settled in front of its cut"] += any(
+                run.computed - run.settled >= max(group.block_size for group in self.config.groups)
+                for run in self.their_cache.running.values()
+                if run.unsettled and run.settled
+            )
         if isinstance(answer, oracle.Match):
             sizes = [group.block_size for group in self.config.groups]
             self.done["hit"] += answer.hit > 0

@@ -21,6 +21,7 @@ from kvproof.gpu_backend.hybrid.hits import look_up, match
 from kvproof.spec.errors import (
     AlreadyAdmitted,
     ConcurrentUse,
+    ContentConflict,
     InvalidArgument,
     InvalidBlock,
     InvalidGroup,
@@ -647,6 +648,60 @@ def test_the_slot_of_a_cut_becomes_a_copy_if_a_key_covers_more() -> None:
     assert running.settled == 8
 
 
+@pytest.mark.parametrize(("evicted", "settled"), [(False, 12), (True, 16)])
+def test_a_cut_goes_back_to_where_every_group_can_write_on(evicted: bool, settled: int) -> None:
+    """The copied slot begins at 16, inside the slot of the second group that ends at 18 and has a key there."""
+    model = Model(FULL, GroupConfig(GroupKind.FULL_ATTENTION, 6))
+    request = model.request("r", 25)
+    model.run(request, 25)
+    model.pool.begin_step()
+    if evicted:
+        model.pool.evict([model.tables("r")[1][2]])
+    model.cache.truncate(request, 18)
+    assert model.cache.running["r"].settled == settled
+    model.cache.rollback(["r"])
+    assert model.cache.running["r"].computed == settled
+    request.append([70])
+    model.cache.advance(request, settled + 1)
+
+
+def test_a_cut_that_can_be_taken_back_to_nowhere_ends_the_request() -> None:
+    model = Model(FULL, GroupConfig(GroupKind.FULL_ATTENTION, 6))
+    request = model.request("r", 13)
+    model.run(request, 13)
+    model.pool.begin_step()
+    model.cache.truncate(request, 6)
+    assert model.cache.running["r"].settled == 0
+    assert model.cache.rollback(["r"]) == ["r"]
+    assert model.cache.running == {}
+
+
+def test_a_window_of_one_row_is_cut_over_slots_that_are_gone() -> None:
+    model = Model(FULL, GroupConfig(GroupKind.SLIDING_WINDOW, 6, 1))
+    request = model.request("r", 25)
+    model.run(request, 20, 25)
+    model.pool.begin_step()
+    model.cache.truncate(request, 22)
+    assert model.cache.running["r"].settled == 12
+
+
+@pytest.mark.parametrize("sizes", [(2, 4), (4, 2)])
+def test_a_chunk_that_may_not_be_written_changes_nothing(sizes: tuple[int, int]) -> None:
+    """The request was shortened by itself (GROUP-OWN-1); in both groups a key stands at 10."""
+    model = Model(*[GroupConfig(GroupKind.FULL_ATTENTION, size) for size in sizes])
+    request = model.request("r", 11)
+    model.run(request, 10)
+    request.truncate(9)
+    request.append([70, 71, 72])
+    model.pool.begin_step()
+    before = model.pool.observe(), [list(table) for table in model.tables("r")]
+    for _ in range(2):
+        with pytest.raises(ContentConflict):
+            model.cache.advance(request, 12)
+        assert (model.pool.observe(), model.tables("r")) == before
+        assert model.cache.running["r"].computed == 10
+
+
 def test_a_cut_that_nobody_relies_on_needs_no_copy() -> None:
     model = Model(FULL)
     request = model.request("r", 7)
@@ -756,6 +811,13 @@ def test_random_walks_are_those_of_the_reference() -> None:
     done = walk_all(HybridCache)
     wanted = ("hit inside a slot", "junction", "pending", "rolled back together", "advance: move", "advance: copy")
     assert all(done[each] > 0 for each in (*wanted, "truncate: copy", "OutOfBlocks", "NotCommitted")), done
+
+
+def test_random_walks_with_many_cuts_are_those_of_the_reference() -> None:
+    done: Counter[str] = Counter()
+    for seed in range(25):
+        done += Walk(seed, cuts=True).take(CALLS)
+    assert all(done[each] > 10 for each in ("truncate: copy", "rollback", "settled in front of its cut")), done
 
 
 def test_a_walk_notices_a_difference() -> None:

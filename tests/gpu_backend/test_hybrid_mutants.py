@@ -46,11 +46,11 @@ def mutated(file: str, right: str, wrong: str) -> Iterator[ModuleType]:
             sys.modules.pop(f"{MUTATED}.{name}", None)
 
 
-def is_found_out(cache: ModuleType, walks: Iterable[int]) -> bool:
+def is_found_out(cache: ModuleType, walks: Iterable[int], cuts: bool = False) -> bool:
     """Whether a walk notices that something is wrong: by a difference, or by an error that is none of the spec's."""
     for seed in walks:
         try:
-            Walk(seed, cache.HybridCache).take(CALLS)
+            Walk(seed, cache.HybridCache, cuts).take(CALLS)
         except (Mismatch, LookupError, ValueError, TypeError):
             return True
     return False
@@ -61,8 +61,9 @@ def test_a_mutant_is_killed(name: str) -> None:
     mutant = dict(CATALOGUE[name])
     assert mutant.pop("fault")
     first = mutant.pop("walk")
+    cuts = mutant.pop("cuts", False)
     with mutated(**mutant) as cache:
-        assert is_found_out(cache, (first, *range(WALKS)))
+        assert is_found_out(cache, (first, *range(WALKS)), cuts)
 
 
 def test_an_unchanged_copy_survives() -> None:

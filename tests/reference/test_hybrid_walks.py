@@ -11,10 +11,10 @@ import pytest
 from kvproof.reference import BlockPool, EventMirror, Ghost, Request, check_invariants
 from kvproof.reference.hybrid import HybridCache, Running
 from kvproof.reference.hybrid.groups import first_needed_slot
-from kvproof.spec.errors import PoolError
+from kvproof.spec.errors import ContentConflict, NotOwner, PoolError
 from kvproof.spec.vocabulary import NULL_BLOCK, GroupKind
-from tests.hybrid_scopes import random_config, random_prompt
-from tests.hybrid_tables import wrong_slots
+from tests.hybrid_scopes import config_of_cuts, random_config, random_prompt
+from tests.hybrid_tables import stuck, wrong_slots
 
 WALKS, STEPS = 100, 200
 
@@ -25,11 +25,14 @@ Operation = Callable[["Walk", Request], None]
 
 
 class Walk:
-    """One pool, a few requests that share prefixes, and somebody outside who reads and holds blocks."""
+    """One pool, a few requests that share prefixes, and somebody outside who reads and holds blocks.
 
-    def __init__(self, seed: int, met: Counter[str]) -> None:
-        self.random, self.met = Random(seed), met
-        config = random_config(self.random, self.random.randint(6, 30))
+    With `cuts` requests of attention groups of different block sizes are truncated and taken back often.
+    """
+
+    def __init__(self, seed: int, met: Counter[str], cuts: bool = False) -> None:
+        self.random, self.met, self.cuts = Random(seed), met, cuts
+        config = config_of_cuts(self.random) if cuts else random_config(self.random, self.random.randint(6, 30))
         self.pool = BlockPool(config, Ghost())
         self.cache = HybridCache(self.pool)
         self.mirror = EventMirror(config, self.pool.hasher)
@@ -45,8 +48,8 @@ class Walk:
         """Walk, and give everything back at the end."""
         for _ in range(steps):
             self.step()
-        for name in list(self.cache.running):
-            self.cache.release(name)
+        while self.cache.running:
+            self.cache.release(next(iter(self.cache.running)))
         self.pool.free(self.held, "outside")
         while self.pool.last_committed_step < self.pool.current_step:
             self.cache.commit(self.pool.last_committed_step + 1)
@@ -55,7 +58,10 @@ class Walk:
 
     def step(self) -> None:
         """One operation; a refusal must change nothing."""
-        operations, weights = zip(*self.OPERATIONS, strict=True)
+        chosen = self.OPERATIONS
+        if self.cuts:
+            chosen += ((Walk.truncate, 4), (Walk.rollback, 3), (Walk.commit, 3), (Walk.advance, 4))
+        operations, weights = zip(*chosen, strict=True)
         [operation] = self.random.choices(operations, weights)
         request = self.pick(operation)
         if request is None:
@@ -67,6 +73,7 @@ class Walk:
             refusal = error
             self.met[f"refused: {type(error).__name__}"] += 1
         assert refusal is None or self.snapshot() == before, f"{refusal!r} changed something"
+        assert not isinstance(refusal, ContentConflict | NotOwner), f"{request.request_id} cannot write on"
         self.check()
 
     def pick(self, operation: Operation) -> Request | None:
@@ -92,12 +99,15 @@ class Walk:
             if running is None or running.scheduled == self.pool.current_step:
                 return False
             return open_steps > 0 and running.computed < request.num_tokens
+        if operation is Walk.truncate and self.cuts:
+            return running is not None and not running.unsettled and open_steps > 0
         return running is not None or operation in (Walk.read, Walk.let_go)
 
     def check(self) -> None:
         self.mirror.fold(self.pool.take_events())
         check_invariants(self.pool, [*self.requests.values(), self.outside], self.mirror)
         assert wrong_slots(self.cache, self.requests) == []
+        assert not self.cuts or stuck(self.cache) == []
 
     def snapshot(self) -> object:
         running = self.cache.clone(self.pool).running
@@ -174,12 +184,18 @@ class Walk:
 
     def truncate(self, request: Request) -> None:
         running = self.cache.running.get(request.request_id)
-        n = self.random.randint(1, request.num_tokens) if request.num_tokens else 0
         before = None if running is None else running.computed
+        n = self.random.randint(1, request.num_tokens) if request.num_tokens else 0
+        if self.cuts and before is not None and before > 1:
+            n = self.random.randint(max(1, before - 5), before - 1)
         copies = self.copies()
         self.cache.truncate(request, n)
         still = self.cache.running.get(request.request_id)
-        self.met["truncation with a private copy"] += self.copies() > copies
+        copied = self.copies() > copies
+        self.met["truncation with a private copy"] += copied
+        if copied and still is not None and still.settled:
+            begins = max(n // group.block_size * group.block_size for group in still.groups if n % group.block_size)
+            self.met["settled before its cut slot"] += still.settled < begins
         self.met["truncation where it is"] += before is not None and still is not None and still.computed < before
         self.met["truncation that releases"] += before is not None and still is None
 
@@ -249,12 +265,12 @@ EXPECTED = {
 """How often each of these has to happen in all walks together."""
 
 
-def walk(seeds: Iterable[int], steps: int = STEPS) -> Counter[str]:
+def walk(seeds: Iterable[int], steps: int = STEPS, cuts: bool = False) -> Counter[str]:
     """Walk with each seed; what was met."""
     met: Counter[str] = Counter()
     for seed in seeds:
         try:
-            Walk(seed, met).go(steps)
+            Walk(seed, met, cuts).go(steps)
         except Exception as error:
             error.add_note(f"walk of seed {seed}")
             raise
@@ -264,6 +280,20 @@ def walk(seeds: Iterable[int], steps: int = STEPS) -> Counter[str]:
 def test_every_request_has_in_its_tables_what_it_would_have_computed() -> None:
     met = walk(range(WALKS))
     assert {what: met[what] for what, least in EXPECTED.items() if met[what] < least} == {}
+
+
+def test_a_request_that_was_cut_and_taken_back_goes_on() -> None:
+    met = walk(range(40), 150, cuts=True)
+    wanted = {"truncation with a private copy": 20, "settled before its cut slot": 1, "rollback to what is settled": 20}
+    assert {what: met[what] for what, least in wanted.items() if met[what] < least} == {}
+
+
+def test_the_walk_notices_a_cut_that_is_taken_back_into_a_slot_on_which_others_rely(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(HybridCache, "_last_certain", lambda self, running, n: n if running.can_go_back_to(n) else 0)
+    with pytest.raises(AssertionError, match="cannot write on"):
+        walk(range(40), 150, cuts=True)
 
 
 def let_go_of_what_is_in_flight(self: Running, group: int) -> list[int]:

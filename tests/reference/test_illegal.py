@@ -107,6 +107,7 @@ POOL_CALLS = {
     "evict": (1, 1),
     "move": (2, 2),
     "write": (4, 4),
+    "check_write": (4, 4),
     "copy": (2, 3),
     "read": (1, 2),
     "commit": (1, 1),

@@ -83,7 +83,7 @@ class Run:
         self.open.append(schedule)
         assert sum(end - start for start, end in schedule.chunks.values()) <= self.limits.token_budget
         for name, (start, end) in schedule.chunks.items():
-            assert 0 < end - start <= self.scheduler.cap(self.requests[name], start)
+            assert 0 < end - start <= self.scheduler.cap(name, start)
             began = name not in before
             self.met["hit"] += began and start > 0
             self.met["hit inside a block"] += began and any(start % g.block_size for g in self.pool.config.groups)

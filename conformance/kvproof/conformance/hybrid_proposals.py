@@ -26,7 +26,7 @@ from kvproof.conformance.step_proposals import StepProposer
 from kvproof.conformance.world import World
 from kvproof.reference import Request
 from kvproof.reference.observation import RunningState
-from kvproof.spec.vocabulary import COPY_PREFIX, CommitMode
+from kvproof.spec.vocabulary import COPY_PREFIX, CommitMode, GroupKind
 
 OUTSIDER = "r2"
 """A request that uses the pool's own operations, where there is one."""
@@ -40,6 +40,7 @@ class HybridProposer(StepProposer):
     def __init__(self, world: World, random: Random) -> None:
         self._apart = False
         self._outsiders = [OUTSIDER] if random.random() < 0.4 else []
+        self._goes_back = all(group.kind is not GroupKind.RECURRENT for group in world.config.groups)
         super().__init__(world, random)
 
     def _sorts(self) -> dict[Draw, int]:
@@ -47,10 +48,10 @@ class HybridProposer(StepProposer):
         return direct | {
             self._add_request: 12,
             self._append: 12,
-            self._truncate: 8,
+            self._truncate: 24 if self._goes_back else 8,
             self._begin_step: 24,
             self._commit: 20,
-            self._rollback: 4,
+            self._rollback: 12 if self._goes_back else 4,
             self._match: 8,
             self._split: 16,
             self._admit: 130,

@@ -316,6 +316,8 @@ class World:
         if self._shares_requests:
             self.requests = {name: _clone_request(request) for name, request in self.requests.items()}
             self._shares_requests = False
+            for name, running in ({} if self.cache is None else self.cache.running).items():
+                running.request = self.requests[name]
         match operation:
             case AddRequest(request=name, tokens=tokens, extra_keys=extras):
                 if isinstance(name, str) and name in self.requests:

@@ -37,8 +37,14 @@ def check_int(what: str, value: object, low: int, high: int | None) -> int:
     if type(value) is not int:
         raise InvalidArgument(f"{what} must be an integer, not {shown(value)}")
     if value < low or (high is not None and value > high):
-        raise OutOfRange(f"{what} is {shown(value)}; allowed is {low} {'or more' if high is None else f'to {high}'}")
+        raise OutOfRange(f"{what} is {shown(value)}; {_allowed(low, high)}")
     return value
+
+
+def _allowed(low: int, high: int | None) -> str:
+    if high is None:
+        return f"allowed is {low} or more"
+    return f"allowed is {low} to {high}" if low <= high else "there is nothing that would be allowed here"
 
 
 def check_name(what: str, value: object) -> str:

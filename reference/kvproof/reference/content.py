@@ -25,15 +25,14 @@ class ContentOperations(Registering):
         Afterwards the block holds the rows of those tokens that fall into its slot, or the state after exactly them.
         Raises OutOfRange, InvalidBlock (null), NotReferenced, NotOwner and ContentConflict.
         """
-        self._check_request(request)
-        block = self._block(block_id)
-        block_size = self._group_block_size(group)
-        check_int("position", position, 1, request.num_tokens)
-        self._check_writer(block, request.request_id)
-        self._check_identity(block, group, slot_of(position, block_size))
-        self._check_writable(block, request, group, position)
+        self._check_write(request, block_id, position, group)
         if self.ghost is not None:
             self.ghost.hold(block_id, Content(Prefix(request, position), group), self._steps.current)
+
+    @operation
+    def check_write(self, request: Request, block_id: int, position: int, group: int) -> None:
+        """Raise what `write` would raise for what it is told, and do nothing."""
+        self._check_write(request, block_id, position, group)
 
     @step_operation
     def copy(self, src_id: int, dst_id: int, holder: Holder | None = None) -> None:
@@ -69,6 +68,15 @@ class ContentOperations(Registering):
         self._check_held(block, holder)
         content = self.ghost.content(block_id) if self.ghost is not None else None
         return None if content is None else content.prefix
+
+    def _check_write(self, request: Request, block_id: int, position: int, group: int) -> None:
+        self._check_request(request)
+        block = self._block(block_id)
+        block_size = self._group_block_size(group)
+        check_int("position", position, 1, request.num_tokens)
+        self._check_writer(block, request.request_id)
+        self._check_identity(block, group, slot_of(position, block_size))
+        self._check_writable(block, request, group, position)
 
     def _check_writable(self, block: KVCacheBlock, request: Request, group: int, position: int) -> None:
         """Content up to `position` changes no row that a key or another reader covers (CONTENT-WRITE-1, -2)."""

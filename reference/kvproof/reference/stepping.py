@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from kvproof.reference.core import operation, step_operation
 from kvproof.reference.lookup import Lookup
 from kvproof.reference.references import References
-from kvproof.reference.validate import check_int, check_list, check_name
+from kvproof.reference.validate import check_int, check_list, check_name, shown
 from kvproof.spec.errors import InvalidArgument, NoOpenStep, NotCached, OutOfOrder
 from kvproof.spec.vocabulary import COPY_PREFIX, CommitMode, Holder, Key
 
@@ -28,7 +28,7 @@ class Stepping(References, Lookup):
         check_int("step", step, 1)
         if not self._steps.committed + 1 == step <= self._steps.current:
             raise OutOfOrder(
-                f"step {step} cannot be committed; open are the steps after {self._steps.committed} "
+                f"step {shown(step)} cannot be committed; open are the steps after {self._steps.committed} "
                 f"up to {self._steps.current}, and the first of them comes first"
             )
         self._commit_next_step()

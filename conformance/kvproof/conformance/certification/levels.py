@@ -67,6 +67,7 @@ _EXCEPTIONS = {
     "INV-TABLE-1": Level.HYBRID,
     "INV-TABLE-2": Level.HYBRID,
     "INV-TABLE-3": Level.HYBRID,
+    "INV-TABLE-4": Level.HYBRID,
     "INV-RUN-1": Level.HYBRID,
     "INV-RUN-2": Level.HYBRID,
     "INV-RUN-3": Level.HYBRID,

@@ -132,6 +132,7 @@ class HybridCache:
             going = [table[slot] for table, slots in zip(running.tables, plan.let_go, strict=True) for slot in slots]
             wanted = len(plan.moved) + len(plan.copied) + sum(map(len, new))
             check_room(self._hand, request.request_id, wanted, going=going)
+            self._check_writes(running, end, (*plan.moved, *plan.copied))
             self._change_with("advance")
             self._make_way(running, plan)
             self._give_blocks(running, new, plan.copied)
@@ -212,6 +213,16 @@ class HybridCache:
     def _check_open_step(self) -> None:
         if self.pool.current_step == self.pool.last_committed_step:
             raise NoOpenStep("requests are scheduled in a step, and none is open; begin one")
+
+    def _check_writes(self, running: Running, end: int, replaced: Sequence[int]) -> None:
+        """The chunk may write on in the blocks that it begins in, but for groups that get others (ADVANCE-WRITE-1)."""
+        geometry, start = self._geometry, running.computed
+        for group, table in enumerate(running.tables):
+            size = geometry.groups[group].block_size
+            leaves = group in replaced or (geometry.is_recurrent(group) and geometry.new_slots(group, start, end))
+            if start % size and not leaves:
+                slot = start // size
+                self._hand.write(running.request, table[slot], min(end, (slot + 1) * size), group)
 
     def _running(self, request: Request) -> Running:
         self._check_request(request)
@@ -367,11 +378,20 @@ class HybridCache:
             return
         self._give_blocks(running, [range(0)] * len(geometry.groups), cut)
         running.in_flight[self.pool.current_step] = n
-        begins = min(floor(n, geometry.groups[group].block_size) for group in cut)
-        running.settled = begins if running.can_go_on_from(begins, geometry) else 0
+        running.settled = self._safe_place(running, min(floor(n, geometry.groups[group].block_size) for group in cut))
+
+    def _safe_place(self, running: Running, n: int) -> int:
+        """The last place up to n where the request can go on with its blocks as they are, 0 if none (BACK-CUT-2).
+
+        Where others rely on a slot past a place inside it, they do so past every earlier one; so its start is next.
+        """
+        sizes = [group.block_size for group in self._geometry.groups]
+        while starts := [floor(n, size) for group, size in enumerate(sizes) if self._is_relied_on(running, group, n)]:
+            n = min(starts)
+        return n if running.can_go_on_from(n, self._geometry) else 0
 
     def _is_relied_on(self, running: Running, group: int, n: int) -> bool:
-        """Whether writing on from n would change rows that are not the request's alone (BACK-CUT-1)."""
+        """Whether writing on from n would change rows that are not the request's alone, if it has them (BACK-CUT-1)."""
         size = self._geometry.groups[group].block_size
         if n % size == 0:
             return False

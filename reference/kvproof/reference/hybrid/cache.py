@@ -21,7 +21,7 @@ from kvproof.reference.observation import PoolState, RunningState
 from kvproof.reference.pool import BlockPool
 from kvproof.reference.positions import slot_end, slot_of
 from kvproof.reference.request import Request
-from kvproof.reference.validate import check_int, shown
+from kvproof.reference.validate import check_int, check_name, shown
 from kvproof.spec.errors import (
     AlreadyAdmitted,
     ConcurrentUse,
@@ -82,13 +82,13 @@ class HybridCache:
     @exclusive
     def match(self, request: Request) -> Match:
         """Where the request would begin now, and its junction (HIT-*)."""
-        self._check_request(request)
+        self.check_request(request)
         return Chain(self.pool, request).match()
 
     @exclusive
     def split(self, request: Request, start: int, tokens: int, cap: int, junction: int) -> int:
         """Where the request's chunk ends that begins at `start`; `start` itself means: not now (SPLIT-*)."""
-        self._check_request(request)
+        self.check_request(request)
         total = request.num_tokens
         check_int("start", start, 0, total - 1)
         check_int("tokens", tokens, 1, total - start)
@@ -102,7 +102,7 @@ class HybridCache:
 
         Raises OutOfRange, OutOfBlocks, AlreadyAdmitted and NoOpenStep.
         """
-        self._check_request(request)
+        self.check_request(request)
         name = request.request_id
         if name in self.running:
             raise AlreadyAdmitted(f"{name!r} runs already; release it before it is admitted again")
@@ -111,7 +111,7 @@ class HybridCache:
         match = chain.match()
         check_int("end", end, match.hit + 1, request.num_tokens)
         shared, copied = self._uses(chain, match.hit)
-        running = self._begun(match, shared)
+        running = self._begun(request, match, shared)
         private = [(use.group, use.slot) for use in copied]
         slots = self._by_group(private, running.new_slots, end)
         self._check_room(len(slots), [use.block for use in (*shared, *copied)])
@@ -133,9 +133,9 @@ class HybridCache:
 
         Raises OutOfRange, OutOfBlocks, NotAdmitted, OutOfOrder and NoOpenStep.
         """
-        self._check_request(request)
+        self.check_request(request)
         name = request.request_id
-        running = self._running(name)
+        running = self._running_as(request)
         self._check_open_step()
         check_int("end", end, running.computed + 1, request.num_tokens)
         if running.scheduled == self.pool.current_step:
@@ -145,6 +145,7 @@ class HybridCache:
         own = [(group, slot_of(running.computed, running.groups[group].block_size)) for group in copied]
         slots = self._by_group(own, running.new_slots, end)
         self._check_room(len(slots) + len(moved), (), self._freed(running, let_go))
+        self._check_goes_on(request, running, end, moved, copied)
 
         self._let_go(name, running, let_go)
         for group in moved:
@@ -201,11 +202,11 @@ class HybridCache:
     def truncate(self, request: Request, num_tokens: int) -> None:
         """Keep the request's first tokens; if it runs, it goes back there (BACK-TRUNCATE-1, BACK-CUT-*).
 
-        Raises OutOfRange, NotCommitted, OutOfBlocks and NoOpenStep.
+        Raises InvalidArgument, OutOfRange, NotCommitted, OutOfBlocks and NoOpenStep.
         """
         self._check_contract(request)
         check_int("num_tokens", num_tokens, 0, request.num_tokens)
-        running = self.running.get(request.request_id)
+        running = self._running_as(request) if request.request_id in self.running else None
         if running is not None and num_tokens < running.computed:
             if running.unsettled:
                 raise NotCommitted(f"{request.request_id!r} has a chunk that is not committed; commit it or roll back")
@@ -252,11 +253,11 @@ class HybridCache:
         slot = slot_of(position, self.pool.config.groups[group].block_size)
         return Use(group, slot, block, chain.key(group, position), known.block is None)
 
-    def _begun(self, match: Match, shared: Iterable[Use]) -> Running:
+    def _begun(self, request: Request, match: Match, shared: Iterable[Use]) -> Running:
         """A request at its joint hit, with what it shares, before it has anything of its own."""
         groups = self.pool.config.groups
         tables = [[NULL_BLOCK] * (match.hit // group.block_size) for group in groups]
-        running = Running(groups, match.junction, match.hit, tables)
+        running = Running(request, groups, match.junction, match.hit, tables)
         for use in shared:
             running.take(use.group, use.slot, use.block)
         return running
@@ -378,9 +379,18 @@ class HybridCache:
             self.pool.copy(src, dst, name)
             running.tables[group][slot] = dst
         self.pool.free(sources, name)
-        certain = min(floor_to(n, running.groups[group].block_size) for group in groups)
-        running.settled = certain if running.can_go_back_to(certain) else 0
+        begins = min(floor_to(n, running.groups[group].block_size) for group in groups)
+        running.settled = self._last_certain(running, begins)
         running.unsettled[self.pool.current_step] = n
+
+    def _last_certain(self, running: Running, n: int) -> int:
+        """Where up to n the request can go on without a copy, as far as it can, 0 if nowhere (BACK-CUT-2)."""
+        # Where nobody relies on what follows inside a slot, nobody does so further on there either.
+        for end in running.ends_of_slots(n):
+            is_cut = any(self._is_cut(running, group, end) for group in range(len(running.groups)))
+            if running.can_go_back_to(end) and not is_cut:
+                return end
+        return 0
 
     def _is_cut(self, running: Running, group: int, n: int) -> bool:
         """Whether the slot with n inside has to become a private copy (BACK-CUT-1)."""
@@ -392,8 +402,26 @@ class HybridCache:
 
     # Checks
 
+    def _check_goes_on(
+        self, request: Request, running: Running, end: int, moved: Iterable[int], copied: Iterable[int]
+    ) -> None:
+        """The chunk may write to the blocks that it goes on in; those that it gets are its own (ADVANCE-WRITE-1)."""
+        for group in {*range(len(running.groups))} - {*moved, *copied}:
+            size, start = running.groups[group].block_size, running.computed
+            stays = running.groups[group].kind is not GroupKind.RECURRENT or running.overwrites(group, end)
+            if start % size and stays:
+                last = min(end, slot_end(start // size, size))
+                self.pool.check_write(request, running.tables[group][start // size], last, group)
+
+    def _running_as(self, request: Request) -> Running:
+        """The request runs, and is the one that was admitted (ADVANCE-RANGE-1)."""
+        running = self._running(request.request_id)
+        if running.request is not request:
+            raise InvalidArgument(f"another request {request.request_id!r} runs; go on with the one that was admitted")
+        return running
+
     def _running(self, request_id: object) -> Running:
-        running = self.running.get(request_id) if isinstance(request_id, str) else None
+        running = self.running.get(check_name("request_id", request_id))
         if running is None:
             raise NotAdmitted(f"{shown(request_id)} does not run; running are {', '.join(self.running) or 'none'}")
         return running
@@ -402,14 +430,15 @@ class HybridCache:
         if self.pool.current_step == self.pool.last_committed_step:
             raise NoOpenStep("a chunk belongs to a step; call begin_step first")
 
-    def _check_request(self, request: object) -> None:
-        self._check_contract(request)
-        assert isinstance(request, Request), "checked just now"
-        if request.request_id.startswith(COPY_PREFIX):
-            raise InvalidArgument(f"request {request.request_id!r} has the name of a copy")
+    def check_request(self, request: object) -> None:
+        """Raise InvalidArgument for what cannot run: no request, one of another contract, one named like a copy."""
+        name = self._check_contract(request).request_id
+        if name.startswith(COPY_PREFIX):
+            raise InvalidArgument(f"request {name!r} has the name of a copy")
 
-    def _check_contract(self, request: object) -> None:
+    def _check_contract(self, request: object) -> Request:
         if not isinstance(request, Request):
             raise InvalidArgument(f"request must be a Request, not {shown(request)}")
         if request.hasher != self.pool.hasher:
             raise InvalidArgument(f"request {request.request_id!r} is hashed by another contract, size or seed")
+        return request

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import math
 
-from kvproof.spec.vocabulary import GroupConfig, GroupKind, PoolConfig
+from kvproof.spec.errors import InvalidArgument
+from kvproof.spec.vocabulary import GroupConfig, GroupKind, HybridConfig, PoolConfig
 
 
 def floor_to(n: int, unit: int) -> int:
@@ -17,10 +18,16 @@ def slots_up_to(n: int, block_size: int) -> int:
     return -(-n // block_size)
 
 
+def hybrid_of(config: PoolConfig) -> HybridConfig:
+    """The hybrid settings of a pool. Raises InvalidArgument if it has none (GROUP-CONFIG-1)."""
+    if config.hybrid is None:
+        raise InvalidArgument("the pool has no hybrid settings; configure it with hybrid to run requests over it")
+    return config.hybrid
+
+
 def alignment(config: PoolConfig) -> int:
     """A, in tokens: the unit of joint hits (GROUP-ALIGN-1)."""
-    assert config.hybrid is not None, "only hybrid pools align their groups"
-    if config.hybrid.fine_grained:
+    if hybrid_of(config).fine_grained:
         return config.hash_block_size
     return math.lcm(*[group.block_size for group in config.groups])
 
@@ -33,8 +40,7 @@ def recurrent_block_size(config: PoolConfig) -> int | None:
 
 def drops(config: PoolConfig, group: int) -> bool:
     """Whether the group has a speculative drop."""
-    assert config.hybrid is not None, "only hybrid pools have drops"
-    return group in config.hybrid.drop
+    return group in hybrid_of(config).drop
 
 
 def first_needed_row(group: GroupConfig, n: int) -> int:

@@ -10,7 +10,10 @@ from kvproof.reference.hybrid.joint_hit import Match
 from kvproof.reference.request import Request
 
 OtherCap = Callable[[Request, int], int]
-"""The most tokens that a chunk of the request may have at this start, for a reason of the model's own."""
+"""The most tokens that a chunk of the request may have at this start, for a reason of the model's own.
+
+It is asked when a request arrives, for every start below the most tokens that it will have, and never again.
+"""
 
 
 class Pending(Enum):
@@ -36,11 +39,6 @@ class Rank(Enum):
         return (priority if self is Rank.PRIORITY else 0, arrival)
 
 
-def no_other_cap(request: Request, start: int) -> int:
-    """Nothing else limits a chunk."""
-    return request.num_tokens - start
-
-
 @dataclass(frozen=True, slots=True)
 class Limits:
     """How much a step may hold, in tokens. A `long_prefill_threshold` of 0 is none.
@@ -52,7 +50,7 @@ class Limits:
     long_prefill_threshold: int = 0
     most_running: int = 1024
     most_empty: int = 4
-    other_cap: OtherCap = no_other_cap
+    other_cap: OtherCap | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -23,5 +23,5 @@ def keeps(hybrid: HybridConfig, grid: Grid, block_size: int, n: int, tokens: int
         case Retention.BOUNDARIES:
             return at_junction or n % block_size == 0
         case Retention.INTERVAL:
-            assert hybrid.interval is not None, "retention by intervals has an interval"
-            return at_junction or (n % block_size == 0 and n % hybrid.interval == 0)
+            at_interval = hybrid.interval is not None and n % hybrid.interval == 0
+            return at_junction or (n % block_size == 0 and at_interval)

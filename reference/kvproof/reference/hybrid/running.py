@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from kvproof.reference.hybrid.groups import first_needed_slot, slots_up_to
 from kvproof.reference.observation import RunningState
 from kvproof.reference.positions import slot_of
+from kvproof.reference.request import Request
 from kvproof.spec.vocabulary import NULL_BLOCK, GroupConfig, GroupKind, Holder
 
 
@@ -18,6 +19,7 @@ class Running:
     A table has the block of each slot, 0 where nothing is kept.
     """
 
+    request: Request
     groups: Sequence[GroupConfig]
     junction: int
     computed: int
@@ -86,6 +88,11 @@ class Running:
             for group, table in zip(self.groups, self.tables, strict=True)
         )
 
+    def ends_of_slots(self, n: int) -> list[int]:
+        """n, and before it all ends of slots of any group, the last one first."""
+        ends = {end for group in self.groups for end in range(group.block_size, n, group.block_size)}
+        return sorted({n, *ends} - {0}, reverse=True)
+
     def _slots(self, group: int, n: int) -> int:
         return slots_up_to(n, self.groups[group].block_size)
 
@@ -105,5 +112,12 @@ class Running:
         """An independent copy."""
         tables = [list(table) for table in self.tables]
         return Running(
-            self.groups, self.junction, self.computed, tables, self.settled, dict(self.unsettled), self.scheduled
+            self.request,
+            self.groups,
+            self.junction,
+            self.computed,
+            tables,
+            self.settled,
+            dict(self.unsettled),
+            self.scheduled,
         )

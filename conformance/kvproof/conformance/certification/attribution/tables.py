@@ -176,6 +176,7 @@ OF_REQUESTS = {
     "INV-TABLE-1": ("admit", "advance", "truncate"),
     "INV-TABLE-2": ("rollback", "truncate", "commit"),
     "INV-TABLE-3": ("admit", "advance", "release", "rollback", "truncate"),
+    "INV-TABLE-4": ("rollback", "truncate"),
 }
 """clause -> the operations that can break it, where requests run over all groups; see `running`."""
 

@@ -143,13 +143,24 @@ _ADMIT = (
         harm="After a hit the chunk stops too early, and the state at the junction is not kept.",
         patch=Patch(
             _CACHE,
-            "Running(groups, match.junction, match.hit, tables)",
-            "Running(groups, match.uncached, match.hit, tables)",
+            "Running(request, groups, match.junction, match.hit, tables)",
+            "Running(request, groups, match.uncached, match.hit, tables)",
         ),
     ),
 )
 
 _ADVANCE = (
+    Mutant(
+        name="another_request_of_its_name_goes_on",
+        clauses=("ADVANCE-RANGE-1", "BACK-TRUNCATE-1"),
+        fault="F09",
+        harm="A state that was computed over one request's tokens and another's is served by the name of the latter.",
+        patch=Patch(
+            _CACHE,
+            "        if running.request is not request:",
+            "        if running.request.hasher != request.hasher:",
+        ),
+    ),
     Mutant(
         name="chunk_may_end_where_it_begins",
         clauses=("ADVANCE-RANGE-1",),
@@ -485,8 +496,8 @@ _RETAIN = (
         harm="States are kept inside blocks, one for every interval.",
         patch=Patch(
             _RETENTION,
-            "(n % block_size == 0 and n % hybrid.interval == 0)",
-            "n % hybrid.interval == 0",
+            "(n % block_size == 0 and at_interval)",
+            "at_interval",
         ),
     ),
     Mutant(
@@ -496,7 +507,7 @@ _RETAIN = (
         harm="States fill the pool though an interval was configured to prevent it.",
         patch=Patch(
             _RETENTION,
-            "(n % block_size == 0 and n % hybrid.interval == 0)",
+            "(n % block_size == 0 and at_interval)",
             "n % block_size == 0",
         ),
     ),
@@ -676,8 +687,8 @@ _BACK = (
         harm="The step of the copy fails, and the request goes on from rows that were never copied.",
         patch=Patch(
             _CACHE,
-            "        running.settled = certain if running.can_go_back_to(certain) else 0",
-            "        running.settled = n if running.can_go_back_to(certain) else 0",
+            "        running.settled = self._last_certain(running, begins)",
+            "        running.settled = n",
         ),
     ),
     Mutant(
@@ -687,8 +698,8 @@ _BACK = (
         harm="A group with larger blocks has lost rows before that.",
         patch=Patch(
             _CACHE,
-            "        certain = min(floor_to(n,",
-            "        certain = max(floor_to(n,",
+            "        begins = min(floor_to(n,",
+            "        begins = max(floor_to(n,",
         ),
     ),
     Mutant(
@@ -698,8 +709,41 @@ _BACK = (
         harm="The window has no rows there, and the request goes back to it.",
         patch=Patch(
             _CACHE,
-            "        running.settled = certain if running.can_go_back_to(certain) else 0",
-            "        running.settled = certain",
+            "            if running.can_go_back_to(end) and not is_cut:",
+            "            if not is_cut:",
+        ),
+    ),
+    Mutant(
+        name="start_of_a_cut_slot_inside_a_needed_one_will_do",
+        clauses=("BACK-CUT-2", "INV-TABLE-4"),
+        fault="F09",
+        harm="After a failed step the request cannot write on: a key of another group's slot is in its way.",
+        patch=Patch(
+            _CACHE,
+            "            if running.can_go_back_to(end) and not is_cut:",
+            "            if running.can_go_back_to(end):",
+        ),
+    ),
+    Mutant(
+        name="cut_is_settled_at_the_start_of_its_slot_or_nowhere",
+        clauses=("BACK-CUT-2",),
+        fault="F11",
+        harm="A failed step costs a request all its rows, though there is an earlier place to go on from.",
+        patch=Patch(
+            _CACHE,
+            "        for end in running.ends_of_slots(n):",
+            "        for end in [n] if n else []:",
+        ),
+    ),
+    Mutant(
+        name="cut_is_settled_at_the_end_of_a_whole_slot",
+        clauses=("BACK-CUT-2",),
+        fault="F11",
+        harm="Rows that nobody else relies on are computed again after a failure.",
+        patch=Patch(
+            _CACHE,
+            "            is_cut = any(self._is_cut(running, group, end) for group in range(len(running.groups)))",
+            "            is_cut = any(end % group.block_size for group in running.groups)",
         ),
     ),
     Mutant(
@@ -758,6 +802,39 @@ _TABLES = (
             _INVARIANTS,
             "running.settled, pool.last_committed_step,",
             "running.computed, pool.current_step,",
+        ),
+    ),
+    Mutant(
+        name="places_to_write_on_are_not_checked",
+        clauses=("INV-TABLE-4",),
+        fault="F09",
+        harm="The checks pass in a state in which the next chunk writes rows that a key names.",
+        patch=Patch(
+            _INVARIANTS,
+            "(running.computed, False), (running.settled if goes_back else 0, True)",
+            "(running.settled if goes_back else 0, True),",
+        ),
+    ),
+    Mutant(
+        name="places_to_go_back_to_are_not_checked",
+        clauses=("INV-TABLE-4",),
+        fault="F09",
+        harm="The checks pass in a state in which a failed step leaves a request where it cannot write on.",
+        patch=Patch(
+            _INVARIANTS,
+            "(running.computed, False), (running.settled if goes_back else 0, True)",
+            "(running.computed, False),",
+        ),
+    ),
+    Mutant(
+        name="writer_of_the_next_rows_is_not_checked",
+        clauses=("INV-TABLE-4",),
+        fault="F01",
+        harm="The checks pass in a state in which the next chunk writes to a block of another request.",
+        patch=Patch(
+            _INVARIANTS,
+            "            if block.writer != name or (not",
+            "            if (not",
         ),
     ),
     Mutant(

@@ -85,8 +85,8 @@ _GROUPS_AND_SETTINGS = (
         harm="A prompt shorter than the common multiple of all block sizes never hits.",
         patch=Patch(
             _GROUPS,
-            "    if config.hybrid.fine_grained:\n",
-            "    if config.hybrid.checkpoints:\n",
+            "    if hybrid_of(config).fine_grained:\n",
+            "    if hybrid_of(config).checkpoints:\n",
         ),
     ),
 )
@@ -238,8 +238,8 @@ _USABLE = (
         harm="Groups that no draft model reads lose a unit of every hit.",
         patch=Patch(
             _GROUPS,
-            "return group in config.hybrid.drop",
-            "return bool(config.hybrid.drop)",
+            "return group in hybrid_of(config).drop",
+            "return bool(hybrid_of(config).drop)",
         ),
     ),
     Mutant(

@@ -39,8 +39,8 @@ _SCHEDULE = (
         harm="A long prompt takes the whole step, whatever the limit says.",
         patch=Patch(
             _SCHEDULER,
-            "return min(self.limits.token_budget, threshold, self",
-            "return min(self.limits.token_budget, self",
+            "return min(self.limits.token_budget, threshold, other)",
+            "return min(self.limits.token_budget, other)",
         ),
     ),
     Mutant(
@@ -141,8 +141,41 @@ _SCHEDULE = (
         harm="A request stops for ever where the model's own limit lets no token through.",
         patch=Patch(
             _SCHEDULER,
+            "        for start in range(most_tokens):",
             "        for start in range(request.num_tokens):",
-            "        for start in range(1):",
+        ),
+    ),
+    Mutant(
+        name="tokens_past_the_most_are_taken",
+        clauses=("SCHED-REFUSE-1",),
+        fault="F11",
+        harm="A request grows past the pool that it was checked against, and waits for blocks that there are not.",
+        patch=Patch(
+            _SCHEDULER,
+            "        if total > job.most_tokens:",
+            "        if total < 0:",
+        ),
+    ),
+    Mutant(
+        name="request_that_cannot_run_waits",
+        clauses=("SCHED-REFUSE-1",),
+        fault="F11",
+        harm="Every step is begun and ends with an error, for everybody, because of one request.",
+        patch=Patch(
+            _SCHEDULER,
+            "        self.cache.check_request(request)\n        if request",
+            "        if request",
+        ),
+    ),
+    Mutant(
+        name="priority_that_cannot_be_compared_is_taken",
+        clauses=("SCHED-REFUSE-1",),
+        fault="F11",
+        harm="The queue cannot be sorted any more as soon as a second request arrives.",
+        patch=Patch(
+            _SCHEDULER,
+            '        check_index("priority", priority)\n',
+            "",
         ),
     ),
     Mutant(
