@@ -172,8 +172,9 @@ class HybridCache:
             check_int("step", step, 1, None)
             if step != self.pool.last_committed_step + 1 or step > self.pool.current_step:
                 raise OutOfOrder(f"step {shown(step)} is not the oldest open one, which fails or is committed first")
-            affected = self.pool.rollback(sorted(name for name, each in self.running.items() if step in each.in_flight))
+            failed = sorted(name for name, each in self.running.items() if step in each.in_flight)
             self._change_with("fail")
+            affected = self.pool.rollback(failed)
             self._take_back(affected)
             self.pool.evict(self._moved_to.get(step, []))
             self.pool.commit(step)

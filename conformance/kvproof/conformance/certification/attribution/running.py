@@ -20,7 +20,7 @@ from kvproof.conformance.operations import (
     Split,
     Truncate,
 )
-from kvproof.spec.vocabulary import NULL_BLOCK, GroupConfig, GroupKind
+from kvproof.spec.vocabulary import COPY_PREFIX, NULL_BLOCK, GroupConfig, GroupKind
 
 Tables = tuple[tuple[int, ...], ...]
 
@@ -217,6 +217,8 @@ def _of_slot(case: Case, number: int, slot: int, wanted: int | None, found: int 
         if slot == within // group.block_size and within % group.block_size:
             return ("ADMIT-COPY-1", "ADMIT-ORDER-1")
         return ("ADMIT-ORDER-1", "ADVANCE-STATE-1" if recurrent else "ADVANCE-ATTENTION-1", "ADMIT-FRESH-1")
+    if _moves_otherwise(case):
+        return ("ADVANCE-MOVE-1", "ADVANCE-COPY-1")
     if wanted == NULL_BLOCK or found == NULL_BLOCK:
         was = _block_before(case, number, slot)
         let_go = ("ADVANCE-LETGO-1",) if was not in (None, NULL_BLOCK) else ("ADVANCE-STATE-1",)
@@ -224,6 +226,18 @@ def _of_slot(case: Case, number: int, slot: int, wanted: int | None, found: int 
     if recurrent:
         return ("ADVANCE-MOVE-1", "ADVANCE-COPY-1", "ADVANCE-STATE-1")
     return ("ADVANCE-ATTENTION-1", "ADVANCE-LETGO-1")
+
+
+def _moves_otherwise(case: Case) -> bool:
+    """Whether other states move before the chunk takes its blocks; the blocks of all groups are others then."""
+    wanted, got = (_copies(shown) for shown in (case.after.holders, case.got("holders")))
+    return bool(case.after.holders) and wanted != got
+
+
+def _copies(holders: object) -> set[str]:
+    """The copies that hold blocks."""
+    rows = holders if isinstance(holders, tuple) else ()
+    return {name for row in rows for name in row if name.startswith(COPY_PREFIX)}
 
 
 def _block_before(case: Case, group: int, slot: int) -> int | None:

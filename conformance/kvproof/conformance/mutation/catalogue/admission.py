@@ -750,17 +750,6 @@ _FAIL = (
         ),
     ),
     Mutant(
-        name="step_that_is_not_open_may_fail",
-        clauses=("BACK-FAIL-1",),
-        fault="F11",
-        harm="Requests are rolled back, and then there is no step to close.",
-        patch=Patch(
-            _CACHE,
-            "        if not self.pool.last_committed_step + 1 == step <= self.pool.current_step:\n",
-            "        if self.pool.last_committed_step + 1 != step:\n",
-        ),
-    ),
-    Mutant(
         name="truth_is_taken_for_a_step",
         clauses=("BACK-FAIL-1",),
         fault="F11",
