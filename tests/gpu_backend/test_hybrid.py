@@ -515,14 +515,14 @@ def test_a_failed_step_leaves_nothing_of_what_it_was_to_compute_or_to_copy() -> 
     """The state after 10 tokens is overwritten in a step whose copies are never done."""
     model = Model(FULL, STATE)
     request, again = model.request("r", 11), model.request("again", 11)
-    model.run(request, 4, 10)
+    model.run(request, 8, 10)
     step = model.pool.begin_step()
     model.cache.advance(request, 11)
     [[_, kept]] = queued_copies(model.pool).tolist()
     assert model.cache.fail(step) == ["r"]
     assert (model.cache.running, model.pool.num_free, queued_copies(model.pool).tolist()) == ({}, 19, [])
     assert model.pool.observe().blocks[kept].entries == ()
-    assert model.cache.match(again).hit == 4
+    assert model.cache.match(again).hit == 8
     model.step(lambda: model.cache.admit(again, 10))
 
 
@@ -542,12 +542,12 @@ def test_a_key_that_moved_fails_with_its_step_whatever_became_of_the_request() -
     for end in (lambda cache: cache.release("r"), lambda cache: cache.rollback(["r"])):
         model = Model(FULL, STATE)
         request, again = model.request("r", 11), model.request("again", 11)
-        model.run(request, 4, 10)
+        model.run(request, 8, 10)
         step = model.pool.begin_step()
         model.cache.advance(request, 11)
         end(model.cache)
         assert model.cache.fail(step) == []
-        assert model.cache.match(again).hit == 4
+        assert model.cache.match(again).hit == 8
 
 
 def test_only_the_oldest_open_step_fails_and_is_a_number() -> None:
@@ -666,18 +666,10 @@ def walk_all(cache: type[HybridCache]) -> Counter[str]:
 
 def test_random_walks_are_those_of_the_reference() -> None:
     done = walk_all(HybridCache)
-    wanted = (
-        "hit inside a slot",
-        "junction",
-        "pending",
-        "rolled back together",
-        "advance: move",
-        "advance: copy",
-        "fail: moved",
-    )
-    assert all(
-        done[each] > 0 for each in (*wanted, "fail: later steps", "truncate: copy", "OutOfBlocks", "NotCommitted")
-    ), done
+    hits = ("hit inside a slot", "junction", "pending")
+    ways_back = ("rolled back together", "fail: moved", "fail: later steps")
+    copies = ("advance: move", "advance: copy", "truncate: copy")
+    assert all(done[each] > 0 for each in (*hits, *ways_back, *copies, "OutOfBlocks", "NotCommitted")), done
 
 
 def test_a_walk_notices_a_difference() -> None:
