@@ -287,15 +287,15 @@ _FAILED = (
         ROWS,
         (NINE, request("r2", 9, OTHERS), BeginStep(), Admit("r1", 4), BeginStep(), Admit("r2", 4)),
         (Fail(1), Commit(2), Lookup((key(4), key(4, "r2")))),
-        (Commit(1), Fail(2), Lookup((key(4), key(4, "r2")))),
+        (*_step(3, Admit("r1", 4)), Lookup((key(4), key(4, "r2")))),
     ),
     Turn(
         "a_key_moved_in_a_step_that_fails",
         ("BACK-FAIL-3",),
         STATES,
         (*_TWO_STATES, *_step(2, Advance("r1", 6), Advance("r2", 5)), BeginStep(), Advance("r1", 7)),
-        (Commit(3), Lookup((key(6),))),
         (Fail(3), Lookup((key(6),))),
+        (*_step(4, Admit("r1", 6)), *_step(5, Advance("r1", 7)), Lookup((key(6),))),
     ),
 )
 
