@@ -98,7 +98,7 @@ FAULTS: list[tuple[type[HybridCache], set[str]]] = [
     (SplitsOnTheSmallestBlock, {"SPLIT-ALIGN-1"}),
     (SharesWhatItHasToCopy, {"ADMIT-COPY-1", "ADMIT-ATOMIC-1", "ADMIT-SHARE-1", "ADMIT-RANGE-1"}),
     (TakesBlocksFirst, {"ADMIT-ATOMIC-1", "ERR-ATOMIC-1"}),
-    (ForgetsToLetGo, {"ADVANCE-LETGO-1", "BACK-SLOTS-1"}),
+    (ForgetsToLetGo, {"ADVANCE-LETGO-1", "ADVANCE-ATOMIC-1", "BACK-SLOTS-1"}),
     (OverwritesTheState, {"ADVANCE-MOVE-1"}),
     (NeverGoesBack, {"BACK-ROLLBACK-1"}),
     (SettlesTooMuch, {"STEP-COMMIT-1"}),

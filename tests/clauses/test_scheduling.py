@@ -13,7 +13,6 @@ from kvproof.spec.errors import (
     InvalidArgument,
     NotAdmitted,
     OutOfBlocks,
-    OutOfOrder,
     OutOfRange,
     PoolError,
 )
@@ -611,61 +610,3 @@ def test_only_the_requests_of_the_failed_step_are_taken_back(hybrid: MakeHybrid)
     assert (rig.runs(r1), rig.runs(r2), set(rig.cache.running)) == (False, False, {"r3"})
     scheduler.commit(3)
     assert set(step(scheduler).chunks) == {"r1", "r2", "r3"}
-
-
-@pytest.mark.clause("SCHED-FAIL-1", "ADVANCE-MOVE-1")
-def test_a_key_that_moved_in_a_failed_step_is_gone(hybrid: MakeHybrid) -> None:
-    rig = hybrid()
-    r1, again = rig.request("r1", TWENTY[:7]), rig.request("again", TWENTY[:7])
-    rig.run(r1, 4, 6)
-    rig.advance(r1, 7)
-    [(_, moved)] = rig.copies()
-    failed = rig.pool.current_step
-    twin = rig.cache.clone(rig.pool.clone())
-    twin.fail(failed)
-    assert twin.match(again).hit == 4
-    assert rig.cache.fail(failed) == ["r1"]
-    assert (rig.positions(moved), rig.runs(r1)) == ([], False)
-    assert rig.cache.match(again).hit == 4
-
-
-@pytest.mark.clause("SCHED-FAIL-1")
-def test_a_key_that_moved_in_another_step_stays(hybrid: MakeHybrid) -> None:
-    rig = hybrid()
-    r1, other = rig.request("r1", TWENTY[:7]), rig.request("other", range(50, 59))
-    rig.run(r1, 4, 6)
-    rig.admit(other, 4)
-    rig.advance(r1, 7)
-    failed = rig.pool.last_committed_step + 1
-    assert rig.cache.fail(failed) == ["other"]
-    rig.settle_all()
-    assert rig.cache.match(rig.request("again", TWENTY[:7])).hit == 6
-
-
-@pytest.mark.clause("SCHED-FAIL-1", "BACK-CUT-2")
-def test_a_cut_whose_copy_failed_goes_back_to_where_its_slot_begins(hybrid: MakeHybrid) -> None:
-    rig = hybrid(ATTENTION)
-    r1 = rig.request("r1", TWENTY[:9])
-    rig.run(r1, 9)
-    rig.begin()
-    rig.cache.truncate(r1, 6)
-    assert rig.cache.fail(2) == ["r1"]
-    assert (rig.far(r1), len(rig.table(r1))) == ((4, 4), 1)
-
-
-@pytest.mark.clause("SCHED-FAIL-1")
-def test_only_the_oldest_open_step_fails(hybrid: MakeHybrid) -> None:
-    rig = hybrid(ATTENTION)
-    r1 = rig.request("r1", TWENTY)
-    for wrong in (0, 1):
-        with rig.refused(OutOfOrder):
-            rig.cache.fail(wrong)
-    rig.admit(r1, 4)
-    rig.advance(r1, 8)
-    for wrong in (0, 2, 3):
-        with rig.refused(OutOfOrder):
-            rig.cache.fail(wrong)
-    assert rig.cache.fail(1) == ["r1"]
-    assert rig.cache.fail(2) == []
-    with rig.refused(OutOfOrder):
-        rig.cache.fail(2)

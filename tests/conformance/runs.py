@@ -11,7 +11,7 @@ from kvproof.conformance.backends.reference import ReferenceBackend
 from kvproof.conformance.backends.wire import Step
 from kvproof.conformance.certification.digests import driven_files, spec_digest
 from kvproof.conformance.certification.failure import failure_of
-from kvproof.conformance.certification.levels import level_of
+from kvproof.conformance.certification.levels import level_of, levels
 from kvproof.conformance.certification.lockstep import Lockstep
 from kvproof.conformance.certification.result import (
     ClauseRow,
@@ -108,7 +108,7 @@ def run(
 
 def _rows(capabilities: Capabilities, failed: set[str], statuses: dict[str, Status]) -> tuple[ClauseRow, ...]:
     rows = []
-    for clause in clauses().values():
+    for clause in [clauses()[asked] for asked in levels()]:
         claimed = level_of(clause.id) in capabilities.levels and clause.level is Binding.MUST
         status = Status.FAIL if clause.id in failed else Status.PASS if claimed else Status.DISABLED
         rows.append(row(clause.id, statuses.get(clause.id, status)))

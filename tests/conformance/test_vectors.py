@@ -27,6 +27,7 @@ from kvproof.conformance.operations import (
     Allocate,
     BeginStep,
     CachePartialBlock,
+    Fail,
     KeyRef,
     Lookup,
     Operation,
@@ -368,8 +369,9 @@ def test_what_runs_is_said_with_its_tables_and_what_changes_it_unheard_is_notice
     tape.note(operation, cache.admit(r1, 5))
     admit = drained_vector(tape, "a", ()).steps[2]
     assert (admit.operation, admit.expect.result) == (Admit("r1", 5), Admitted(0, 0, 0, ((1, 2),)))
+    assert tape.sentence("fail", {"step": 1}) == Fail(1)
     with pytest.raises(Unsayable, match="no operation"):
-        tape.sentence("fail", {"step": 1})
+        tape.sentence("tables", {"request": r1})
     cache.commit(1)
     tape.note(tape.sentence("match", {"request": r1}), cache.match(r1))
     with pytest.raises(Rejected, match="behind its back"):

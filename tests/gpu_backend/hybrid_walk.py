@@ -37,7 +37,7 @@ LONGEST = 26
 MOST_OPEN = 3
 
 Arguments = tuple[object, ...]
-Call = tuple[int, Callable[[], Arguments | None]]
+Call = tuple[float, Callable[[], Arguments | None]]
 
 
 class Mismatch(Exception):
@@ -129,6 +129,7 @@ class Walk:
         return {
             "begin_step": (0 if is_open >= MOST_OPEN else 8 if is_open else 60, tuple),
             "commit": (6 if is_open else 1, lambda: (self.theirs.last_committed_step + (self.random.random() < 0.97),)),
+            "fail": (1.5 if is_open else 0.3, self._fail),
             "admit": (16 if len(self.their_cache.running) < len(REQUESTS) else 1, self._admit),
             "advance": (24, self._advance),
             "release": (5, lambda: (self.random.choice(REQUESTS) if self._rarely() else self._any_running(),)),
@@ -147,6 +148,11 @@ class Walk:
             "evict": (1, lambda: ([self.random.randrange(1, self.config.num_blocks)],)),
             "take_events": (2, tuple),
         }
+
+    def _fail(self) -> Arguments:
+        """The oldest open step, or what is none."""
+        oldest = self.theirs.last_committed_step + 1
+        return (self.random.choice((oldest + 1, oldest - 1, float(oldest), True)) if self._rarely() else oldest,)
 
     def _rarely(self) -> bool:
         return self.random.random() < 0.06
@@ -286,6 +292,10 @@ class Walk:
             self.done["pending"] += answer.pending > answer.hit
         if isinstance(answer, list) and len(answer) > 1:
             self.done["rolled back together"] += 1
+        if name == "fail" and isinstance(answer, list):
+            names = [holder for ahead, *_, holder in copies_before if ahead == 1]
+            self.done["fail: moved"] += any(not holder.startswith(POOL_COPY_PREFIX) for holder in names)
+            self.done["fail: later steps"] += any(run.unsettled for run in self.their_cache.running.values())
 
     def _outcome(self, side: int, name: str, arguments: Sequence[object]) -> object:
         pool, cache = (self.theirs, self.their_cache) if side == 0 else (self.ours, self.our_cache)

@@ -38,7 +38,7 @@ def test_random_walks_find_no_difference(seed: int) -> None:
     assert drive(GpuBackend(), seed, 300) is None
 
 
-@pytest.mark.parametrize("seed", range(100, 112))
+@pytest.mark.parametrize("seed", range(100, 120))
 def test_busy_pools_are_equal_in_everything(seed: int) -> None:
     fuzz.run_pool(seed, 150)
 
@@ -78,7 +78,7 @@ def test_the_busy_pools_are_busy(monkeypatch: pytest.MonkeyPatch) -> None:
             most[what] = max(most.get(what, 0), fuzz.header_of(pool, what))
 
     monkeypatch.setattr(fuzz.Pair, "_compare_state", compare)
-    for seed in range(100, 112):
+    for seed in range(100, 120):
         fuzz.run_pool(seed, 150)
     assert all(most.values()), most
     assert most["num_entries"] > 12, most

@@ -169,6 +169,7 @@ CHANGES: dict[str, Callable[[Hybrid], object]] = {
     "advance": lambda model: model.cache.advance(model.runs, 12),
     "release": lambda model: model.cache.release("r2"),
     "truncate": lambda model: model.cache.truncate(model.runs, 9),
+    "fail": lambda model: model.cache.fail(model.pool.current_step),
 }
 
 
@@ -202,6 +203,8 @@ def test_a_change_of_a_cache_is_whole_or_not_begun_or_the_last_one(operation: st
     change, unchanged, torn = CHANGES[operation], 0, 0
     for line in range(1, 2000):
         model = Hybrid()
+        if operation == "fail":
+            model.cache.advance(model.runs, 11)
         before = model.state()
         try:
             with without_memory_at(line):

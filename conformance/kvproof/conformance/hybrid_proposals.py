@@ -14,6 +14,7 @@ from kvproof.conformance.operations import (
     Admit,
     Advance,
     Append,
+    Fail,
     Match,
     Operation,
     Release,
@@ -57,6 +58,7 @@ class HybridProposer(StepProposer):
             self._admit: 130,
             self._advance: 200,
             self._release: 30,
+            self._fail: 5,
             self._evict: 3,
         }
 
@@ -147,6 +149,11 @@ class HybridProposer(StepProposer):
     def _release(self) -> Operation | None:
         running = self._running()
         return Release(running.request) if running else None
+
+    def _fail(self) -> Operation | None:
+        """The oldest open step, most often."""
+        oldest = self.world.begun - self.world.state.steps.open + 1
+        return Fail(oldest + self.random.choice((0, 0, 0, 0, 0, 0, 0, 1, -1)))
 
     def _rollback(self) -> Operation | None:
         running = self._running()

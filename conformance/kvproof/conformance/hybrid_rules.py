@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from kvproof.conformance.operations import Admit, Advance, Match, Release, Split
+from kvproof.conformance.operations import Admit, Advance, Fail, Match, Release, Split
 from kvproof.conformance.reuse import Reuse
 from kvproof.conformance.step_rules import StepRules
 from kvproof.reference import Request
@@ -29,9 +29,12 @@ class HybridRules(StepRules):
 
     __slots__ = ()
 
-    def running_requests(self, operation: Match | Split | Admit | Advance | Release) -> None:
+    def running_requests(self, operation: Match | Split | Admit | Advance | Release | Fail) -> None:
         """The operations that run requests over all groups."""
         self.require(self.situation.config.hybrid is not None, InvalidArgument)
+        if isinstance(operation, Fail):
+            self.commit(operation.step)  # the oldest open step comes first, here too
+            return
         if isinstance(operation, Release):
             self.name(operation.request)
             self.require(self.running(operation.request) is not None, NotAdmitted)

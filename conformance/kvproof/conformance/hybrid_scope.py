@@ -13,6 +13,7 @@ from kvproof.conformance.operations import (
     BeginStep,
     Commit,
     Evict,
+    Fail,
     Operation,
     Release,
     Rollback,
@@ -76,13 +77,14 @@ class HybridOperations:
 
     def vocabulary(self, oldest_open_step: int = 1) -> Iterator[Operation]:
         """Every operation of the scope, enabled or not."""
-        yield from (BeginStep(), Commit(oldest_open_step), *self._operations)
+        yield from (BeginStep(), Commit(oldest_open_step), Fail(oldest_open_step), *self._operations)
 
     def of(self, world: World) -> list[Operation]:
         """The enabled operations, in a fixed order."""
         open_steps, situation = world.state.steps.open, world.situation
         stepping: list[Operation] = [BeginStep()] if open_steps < self._scope.in_flight else []
-        stepping += [Commit(world.begun - open_steps + 1)] if open_steps else []
+        oldest = world.begun - open_steps + 1
+        stepping += [Commit(oldest), Fail(oldest)] if open_steps else []
         others = (each for each in self._operations if not violations(situation, each))
         return stepping + [each for each in others if undefined(world, each) is None]
 

@@ -21,6 +21,7 @@ from kvproof.conformance.operations import (
     Copy,
     Evict,
     Extra,
+    Fail,
     Find,
     Finish,
     Free,
@@ -85,6 +86,7 @@ def operations(config: PoolConfig, names: tuple[str, ...]) -> st.SearchStrategy[
         st.builds(Admit, near.name, near.position),
         st.builds(Advance, near.name, near.position),
         st.builds(Release, near.name),
+        st.builds(Fail, near.number),
     )
 
 

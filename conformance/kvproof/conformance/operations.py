@@ -264,6 +264,12 @@ class Release(_Operation, frozen=True):
     request: str
 
 
+class Fail(_Operation, frozen=True):
+    """The forward pass of a step failed: take the step back, and close it."""
+
+    step: int
+
+
 Operation = (
     AddRequest
     | Append
@@ -295,6 +301,7 @@ Operation = (
     | Admit
     | Advance
     | Release
+    | Fail
 )
 
 

@@ -23,6 +23,7 @@ from kvproof.conformance.operations import (
     Contains,
     Copy,
     Evict,
+    Fail,
     Find,
     Finish,
     Free,
@@ -101,7 +102,7 @@ class _Judge(HybridRules):
                 self.require(not any(block.ref_cnt for block in self.situation.state.blocks), StillReferenced)
             case BeginStep() | Commit() | Attach() | Rollback() | Finish():
                 self.stepping(operation)
-            case Match() | Split() | Admit() | Advance() | Release():
+            case Match() | Split() | Admit() | Advance() | Release() | Fail():
                 self.running_requests(operation)
             case Lookup() | Find() | Contains() | FullKey() | Hashes() | Read():
                 self.question(operation)

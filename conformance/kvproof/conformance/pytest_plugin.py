@@ -33,7 +33,7 @@ def pytest_collection_modifyitems(session: pytest.Session, items: list[pytest.It
         return
     from kvproof.conformance.backends.interface import AdapterError
     from kvproof.conformance.backends.targets import TargetError, open_subject
-    from kvproof.spec.clauses import clauses
+    from kvproof.conformance.certification.levels import levels
 
     try:
         open_subject(target).close()
@@ -42,7 +42,7 @@ def pytest_collection_modifyitems(session: pytest.Session, items: list[pytest.It
     certification = Certification(
         target, session.config.getoption("--kvproof-profile"), session.config.getoption("--kvproof-seed")
     )
-    items += [ClauseTest.of(session, clause, certification) for clause in clauses()]
+    items += [ClauseTest.of(session, clause, certification) for clause in levels()]
 
 
 class Certification:

@@ -23,6 +23,7 @@ from kvproof.conformance.operations import (
     Copy,
     Evict,
     Extra,
+    Fail,
     Find,
     Finish,
     Free,
@@ -228,7 +229,7 @@ class World:
                 return pool.take_events()
             case BeginStep() | Commit() | Attach() | Rollback() | Finish():
                 return self._step(operation)
-            case Match() | Split() | Admit() | Advance() | Release():
+            case Match() | Split() | Admit() | Advance() | Release() | Fail():
                 return self._run_request(operation)
             case Lookup() | Find() | Contains() | FullKey() | Hashes() | Read():
                 return self._ask(operation)
@@ -250,12 +251,14 @@ class World:
             case Finish(request=request, blocks=blocks):
                 return self.pool.finish(request, blocks)
 
-    def _run_request(self, operation: Match | Split | Admit | Advance | Release) -> object:
+    def _run_request(self, operation: Match | Split | Admit | Advance | Release | Fail) -> object:
         cache = self.cache
         if cache is None:
             raise InvalidArgument("the pool has no hybrid settings; configure it with hybrid to run requests over it")
         if isinstance(operation, Release):
             return cache.release(operation.request)
+        if isinstance(operation, Fail):
+            return cache.fail(operation.step)
         request = self._request(operation.request)
         match operation:
             case Match():

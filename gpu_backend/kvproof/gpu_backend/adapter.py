@@ -38,6 +38,7 @@ from kvproof.conformance.operations import (
     Copy,
     Evict,
     Extra,
+    Fail,
     Find,
     Finish,
     Free,
@@ -141,7 +142,7 @@ class GpuBackend:
                 return self._ask(operation)
             case BeginStep() | Commit() | Attach() | Rollback() | Finish():
                 return self._stepping(operation)
-            case Match() | Split() | Admit() | Advance() | Release():
+            case Match() | Split() | Admit() | Advance() | Release() | Fail():
                 return self._run_request(operation)
             case Allocate(holder=holder, n=n):
                 return pool.allocate(n, holder)
@@ -201,7 +202,7 @@ class GpuBackend:
                 return pool.finish(request, blocks)
         return None
 
-    def _run_request(self, operation: Match | Split | Admit | Advance | Release) -> object:
+    def _run_request(self, operation: Match | Split | Admit | Advance | Release | Fail) -> object:
         """A request that runs over all groups; the memory takes what its chunks compute."""
         cache = self._cache
         if cache is None:
@@ -222,6 +223,11 @@ class GpuBackend:
                 return tables_of(cache.running[name])
             case Release(request=name):
                 return cache.release(name)
+            case Fail(step=step):
+                self._data.do_step()  # the pool forgets the copies of the step, among them those of others
+                affected = cache.fail(step)
+                self._data.commit(step)
+                return affected
 
     def _compute(self, running: RunningRequest, rows: Sequence[Sequence[int]] | None) -> None:
         """The forward pass of the request's last chunk leaves these numbers, group by group."""

@@ -40,7 +40,7 @@ EVERY_POOL = ("add_request", "allocate", "touch", "free", "lookup", "cache_full_
 """The operations without which nothing can be certified."""
 
 
-RUN_REQUESTS = ("match", "split", "admit", "advance", "release")
+RUN_REQUESTS = ("match", "split", "admit", "advance", "release", "fail")
 """The operations that run requests over all groups; with level H all of them are there."""
 
 

@@ -103,6 +103,7 @@ RESULTS: Mapping[str, object] = {
     "admit": Admitted,
     "advance": tuple[tuple[int, ...], ...],
     "release": tuple[str, ...],
+    "fail": tuple[str, ...],
 }
 """What operations return; those that are not listed return nothing, which is null."""
 

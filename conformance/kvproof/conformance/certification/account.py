@@ -13,7 +13,7 @@ from kvproof.conformance.certification.digests import spec_digest
 from kvproof.conformance.certification.environment import environment
 from kvproof.conformance.certification.examine import Examination
 from kvproof.conformance.certification.failure import failure_of
-from kvproof.conformance.certification.levels import level_of
+from kvproof.conformance.certification.levels import level_of, levels
 from kvproof.conformance.certification.marks import reachable
 from kvproof.conformance.certification.profiles import Profile
 from kvproof.conformance.certification.result import (
@@ -59,7 +59,7 @@ def run_of(
         seed=seed,
         environment=environment(),
         stages=tuple(done.stages),
-        clauses=tuple(_row(clause, done, clause.id in failed) for clause in clauses().values()),
+        clauses=tuple(_row(clauses()[asked], done, asked in failed) for asked in levels()),
         budgets={"walks": profile.walks, "illegal walks": profile.illegal_walks, "operations": profile.operations},
         non_vacuity={name: done.met[name] for name in reachable(done.capabilities)},
         mutation=control,

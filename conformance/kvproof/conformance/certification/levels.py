@@ -1,4 +1,7 @@
-"""Which conformance level each clause belongs to: exactly one, so that the levels add up to all clauses."""
+"""Which conformance level each clause belongs to: exactly one, unless it is a scheduler's.
+
+The levels add up to all that a pool and a cache over it can be asked. A scheduler is what calls them.
+"""
 
 from __future__ import annotations
 
@@ -27,7 +30,6 @@ _FAMILIES = {
     "RETAIN": Level.HYBRID,
     "RELEASE": Level.HYBRID,
     "BACK": Level.HYBRID,
-    "SCHED": Level.HYBRID,
     "ERR": Level.ROBUSTNESS,
     "CONTENT": Level.DATA,
 }
@@ -78,12 +80,17 @@ _EXCEPTIONS = {
 }
 
 
+OF_NO_BACKEND = "SCHED-"
+"""How the clauses begin that no backend is asked for."""
+
+
 @cache
 def levels() -> dict[str, Level]:
-    """The level of every clause, in the order of the specification."""
-    return {clause: _EXCEPTIONS.get(clause) or _FAMILIES[clause.split("-")[0]] for clause in clauses()}
+    """The level of every clause that a backend can be asked for, in the order of the specification."""
+    asked = [clause for clause in clauses() if not clause.startswith(OF_NO_BACKEND)]
+    return {clause: _EXCEPTIONS.get(clause) or _FAMILIES[clause.split("-")[0]] for clause in asked}
 
 
 def level_of(clause: str) -> Level:
-    """The level of a clause; raises `KeyError` if there is no such clause."""
+    """The level of a clause; raises `KeyError` if there is no such clause, or if it is a scheduler's."""
     return levels()[clause]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from kvproof.conformance.operations import Admit, Advance, Match, Operation, Release, Rollback, Split, Truncate
+from kvproof.conformance.operations import Admit, Advance, Fail, Match, Operation, Release, Rollback, Split, Truncate
 from kvproof.reference.hybrid import Match as Found
 from kvproof.reference.observation import PoolState, RunningState
 from kvproof.spec.vocabulary import COPY_PREFIX, NULL_BLOCK, GroupKind
@@ -56,7 +56,7 @@ def _stopped_early(operation: Operation, before: PoolState, after: PoolState, re
 
 
 def _went_back(operation: Operation, before: PoolState, after: PoolState, result: object) -> bool:
-    if not isinstance(operation, Rollback | Release):
+    if not isinstance(operation, Rollback | Release | Fail):
         return False
     return any(
         (now := _running(after, old.request)) is not None and now.computed < old.computed
@@ -68,6 +68,23 @@ def _failed_with_another(operation: Operation, before: PoolState, after: PoolSta
     if not isinstance(operation, Release):
         return False
     return len(before.running or ()) - len(after.running or ()) > 1
+
+
+def _failed_beside_others(operation: Operation, before: PoolState, after: PoolState, result: object) -> bool:
+    """A later step is in flight that was not taken back whole."""
+    if not isinstance(operation, Fail) or not result:
+        return False
+    return any(each.unsettled for each in after.running or ())
+
+
+def _failed_to_move(operation: Operation, before: PoolState, after: PoolState, result: object) -> bool:
+    if not isinstance(operation, Fail):
+        return False
+    return any(
+        entry.ahead == 1 and entry.owner is None and entry.key not in [each.key for each in now.entries]
+        for was, now in zip(before.blocks, after.blocks, strict=True)
+        for entry in was.entries
+    )
 
 
 def _cut_within_a_slot(operation: Operation, before: PoolState, after: PoolState, result: object) -> bool:
@@ -102,6 +119,8 @@ MARKS_OF_RUNNING = {
     "a split stopped early": _stopped_early,
     "a failed chunk took a request back": _went_back,
     "a release ended another request too": _failed_with_another,
+    "a step failed, and a later one went on": _failed_beside_others,
+    "a key that moved in a failed step was evicted": _failed_to_move,
     "a truncation copied the slot of its cut": _cut_within_a_slot,
 }
 """What to look for with level H."""
@@ -116,6 +135,7 @@ KINDS_OF_MARKS = {
     "a split stopped early": (_RECURRENT,),
     "a failed chunk took a request back": (_ATTENTION,),
     "a release ended another request too": (_ATTENTION, _RECURRENT),
+    "a key that moved in a failed step was evicted": (_RECURRENT,),
     "a truncation copied the slot of its cut": (_ATTENTION,),
 }
 """The kinds of groups without which a situation cannot be met."""

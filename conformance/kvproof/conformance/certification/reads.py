@@ -9,6 +9,7 @@ from kvproof.conformance.operations import (
     Advance,
     Attach,
     Copy,
+    Fail,
     Move,
     Operation,
     Read,
@@ -22,7 +23,11 @@ from kvproof.spec.vocabulary import COPY_PREFIX, POOL_COPY_PREFIX, HolderMode
 
 
 def reads_after(world: World, operation: Operation) -> Iterator[Read]:
-    """The reads that an operation calls for: of what was hit, copied or moved; of everything after a rollback."""
+    """The reads that an operation calls for: of what was hit, copied or moved; of everything after a rollback.
+
+    After a failed step it is what requests go on with: what else it wrote, and the copies of what was taken back, may
+    hold anything.
+    """
     match operation:
         case Touch(block=block) | Attach(block=block) | Copy(dst=block) | Move(dst=block):
             yield from _read(world, block)
@@ -33,6 +38,9 @@ def reads_after(world: World, operation: Operation) -> Iterator[Read]:
         case Rollback() | Release():
             for block in range(world.config.num_blocks):
                 yield from _read(world, block)
+        case Fail():
+            for running in world.state.running or ():
+                yield from _read_tables(world, running.request)
 
 
 def reads_before(world: World, operation: Operation) -> Iterator[Read]:

@@ -67,9 +67,6 @@ _BY_NAME: Mapping[str, Unseen] = {
     "interval_may_end_between_hashes": Unseen.CONFIGURATION,
     "alignment_may_overflow": Unseen.CONFIGURATION,
     "requests_run_over_a_pool_without_settings": Unseen.CONFIGURATION,
-    "moved_key_survives_its_failed_step": Unseen.SCHEDULER,
-    "failed_step_takes_everybody_back": Unseen.SCHEDULER,
-    "failed_step_stays_open": Unseen.SCHEDULER,
 }
 
 _SEEN_AS: Mapping[str, tuple[str, ...]] = {

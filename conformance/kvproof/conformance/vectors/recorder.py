@@ -20,7 +20,7 @@ import kvproof.reference
 import kvproof.reference.hybrid
 from kvproof.conformance.large import MOST_OBSERVED
 from kvproof.conformance.mutation.clause_tests import PYTEST_ARGUMENTS
-from kvproof.conformance.operations import Admit, Advance, Match, Release, Split
+from kvproof.conformance.operations import Admit, Advance, Fail, Match, Release, Split
 from kvproof.conformance.vectors.not_shown import NOT_RECORDED
 from kvproof.conformance.vectors.tape import Tape, Unsayable, request_change, request_operation
 from kvproof.reference import BlockPool, PrefixHasher, Request
@@ -44,7 +44,7 @@ _METHODS = (
     *("begin_step", "commit", "attach", "rollback", "finish"),
 )
 _OVER_ALL_GROUPS = ("match", "split", "admit", "advance", "release", "rollback", "commit", "truncate", "fail")
-"""Methods of the hybrid cache. `fail` is no operation of the language, which the tape finds out."""
+"""Methods of the hybrid cache."""
 
 
 class RecordingError(Exception):
@@ -122,7 +122,7 @@ class Recorder:
             return
         for name in tape.requests:
             of_the_cache = Match(name), Split(name, 0, 1, 1, 0), Admit(name, 1), Advance(name, 1), Release(name)
-            for operation in of_the_cache:
+            for operation in (*of_the_cache, Fail(1)):
                 self._note(tape, operation, None, error)
 
     def call(

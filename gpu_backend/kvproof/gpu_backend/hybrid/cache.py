@@ -69,6 +69,8 @@ class HybridCache:
         self._geometry = Geometry(pool.config)
         self._stops = Stops(self._geometry)
         self._torn_by = ""
+        self._moved_to: dict[int, list[int]] = {}
+        """Open step -> the blocks to which its chunks moved keys of states."""
 
     # Questions
 
@@ -152,8 +154,7 @@ class HybridCache:
         with self._alone("commit"):
             self._hand.commit(step)
             self._change_with("commit")
-            for running in self.running.values():
-                running.settle(step)
+            self._settle(step)
 
     def rollback(self, requests: Sequence[Holder]) -> list[Holder]:
         """Take back what the requests have not committed; all requests that this concerns (BACK-ROLLBACK-1).
@@ -164,6 +165,25 @@ class HybridCache:
             affected = self._hand.rollback(requests)
             self._change_with("rollback")
             self._take_back(affected)
+            return affected
+
+    def fail(self, step: int) -> list[Holder]:
+        """The forward pass of the oldest open step failed: take the step back, and close it (BACK-FAIL-*).
+
+        All requests that were rolled back; those that run no more have to be admitted again. No key is left of what
+        the step was to compute, or to copy. Raises OutOfOrder.
+        """
+        with self._alone("fail"):
+            check_int("step", step, 1, None)
+            if step != self.pool.last_committed_step + 1 or step > self.pool.current_step:
+                raise OutOfOrder(f"step {shown(step)} is not the oldest open one, which fails or is committed first")
+            failed = sorted(name for name, each in self.running.items() if step in each.in_flight)
+            self._change_with("fail")
+            affected = self._hand.rollback(failed)
+            self._take_back(affected)
+            self._hand.evict(self._moved_to.get(step, []))
+            self._hand.commit(step)
+            self._settle(step)
             return affected
 
     def truncate(self, request: Request, num_tokens: int) -> None:
@@ -278,6 +298,7 @@ class HybridCache:
         for group in plan.moved:
             [kept] = self._hand.allocate(1, f"{COPY_PREFIX}{group}:{name}")
             self._hand.move(running.tables[group][-1], kept)
+            self._moved_to.setdefault(self.pool.current_step, []).append(kept)
 
     def _give_blocks(self, running: Running, new: Sequence[range], replaced: Sequence[int]) -> None:
         """Blocks for new slots, and for the last slot of some groups, groups and slots ascending."""
@@ -325,6 +346,12 @@ class HybridCache:
         tail = floor(max(0, request.num_prompt_tokens - shortened), self._geometry.hash_block_size)
         if hybrid.fine_grained and max(start, floor(end, size)) < tail <= end:
             self._hand.cache_partial_block(request, table[-1], tail, group)
+
+    def _settle(self, step: int) -> None:
+        """The step is committed."""
+        self._moved_to.pop(step, None)
+        for running in self.running.values():
+            running.settle(step)
 
     # Ends, and ways back
 

@@ -186,13 +186,14 @@ class HybridCache:
 
     @exclusive
     def fail(self, step: int) -> list[Holder]:
-        """The oldest open step failed: take it back, and close it (SCHED-FAIL-1). Raises OutOfOrder.
+        """The forward pass of the oldest open step failed: take it back, and close it (BACK-FAIL-*). Raises OutOfOrder.
 
         Returns the requests that were rolled back.
         """
-        if step != self.pool.last_committed_step + 1 or step > self.pool.current_step:
+        check_int("step", step, 1)
+        if not self.pool.last_committed_step + 1 == step <= self.pool.current_step:
             raise OutOfOrder(f"step {shown(step)} cannot fail; the oldest open step comes first")
-        affected = self.pool.rollback([name for name, running in self.running.items() if step in running.unsettled])
+        affected = self.pool.rollback(sorted(name for name, each in self.running.items() if step in each.unsettled))
         self._go_back(affected)
         self.pool.evict(self._moved.get(step, []))
         self._commit(step)

@@ -128,7 +128,7 @@ class Scheduler:
         self.cache.commit(step)
 
     def fail(self, step: int) -> list[Holder]:
-        """The oldest open step failed; who was taken back (SCHED-FAIL-1)."""
+        """The oldest open step failed; who was rolled back (SCHED-FAIL-1)."""
         return self.cache.fail(step)
 
     def append(self, request_id: Holder, tokens: Sequence[int]) -> None:

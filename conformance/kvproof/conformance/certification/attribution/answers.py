@@ -22,6 +22,7 @@ from kvproof.conformance.operations import (
     CacheFullBlocks,
     CachePartialBlock,
     Commit,
+    Fail,
     Find,
     Finish,
     FullKey,
@@ -80,7 +81,7 @@ def _of_missing_refusal(case: Case) -> Clauses:
     missing = case.errors
     if "InvalidBlock" in missing and case.names_the_null_block:
         return ("POOL-NULL-1",)
-    if case.config.hybrid is None and isinstance(case.operation, Match | Split | Admit | Advance | Release):
+    if case.config.hybrid is None and isinstance(case.operation, Match | Split | Admit | Advance | Release | Fail):
         return ("GROUP-CONFIG-2",)
     if isinstance(case.operation, Truncate) and missing & {"NotCommitted", "NoOpenStep", "OutOfBlocks"}:
         return ("BACK-TRUNCATE-1",) if "NotCommitted" in missing else ("BACK-CUT-3",)
@@ -193,6 +194,10 @@ def _of_wrong_refusal(case: Case, error: str) -> Clauses:
         return ("STEP-ROLLBACK-2", "CONTENT-WRITE-1")  # a claim was left that had to go
     if isinstance(operation, Truncate) and error == "NotCommitted":
         return ("BACK-TRUNCATE-1",)
+    if isinstance(operation, Fail):
+        return ("BACK-FAIL-1", promised)
+    if isinstance(operation, Commit) and _failed_last(case.found.operations):
+        return ("BACK-FAIL-4", promised)  # the step that failed is still open
     if isinstance(operation, Admit) and error == "NotOwner":
         return ("ADMIT-COPY-1", "ADMIT-ORDER-1")  # it writes what is another's, or lost its own
     if isinstance(operation, Admit) and error in _OF_HOLDERS:
@@ -208,7 +213,13 @@ def _usual(case: Case, error: str) -> Clauses:
 
 
 def _was_rolled_back(operations: tuple[Operation, ...]) -> bool:
-    return any(isinstance(each, Rollback | Finish) for each in operations)
+    return any(isinstance(each, Rollback | Finish | Fail) for each in operations)
+
+
+def _failed_last(operations: tuple[Operation, ...]) -> bool:
+    """Whether the step before the one that is committed failed."""
+    closing = [each for each in operations[:-1] if isinstance(each, Commit | Fail)]
+    return bool(closing) and isinstance(closing[-1], Fail)
 
 
 def _repeats(case: Case) -> bool:

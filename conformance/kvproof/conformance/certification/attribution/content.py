@@ -8,6 +8,7 @@ from kvproof.conformance.operations import (
     Advance,
     Attach,
     Copy,
+    Fail,
     Move,
     Read,
     Rollback,
@@ -36,6 +37,8 @@ def of_content(case: Case, read: Read) -> Clauses:
                 return ("ADVANCE-MOVE-1", "CONTENT-MOVE-1")
             case Truncate(request=read.holder):
                 return ("BACK-CUT-1", "INV-TABLE-1")
+            case Fail():
+                return ("BACK-FAIL-2", "STEP-ROLLBACK-3")
             case Rollback():
                 return ("STEP-ROLLBACK-3",)
             case Write(block=read.block):

@@ -8,7 +8,7 @@ from kvproof.conformance.attempts import QUESTIONS
 from kvproof.conformance.backends.wire import ClearedEvent, RemovedEvent, StoredEvent, WireEvent, as_events
 from kvproof.conformance.certification.attribution.case import Case, Clauses
 from kvproof.conformance.certification.lockstep import Difference
-from kvproof.conformance.operations import AddRequest, Append, BeginStep, Commit, Move, Reset, Truncate
+from kvproof.conformance.operations import AddRequest, Append, BeginStep, Commit, Fail, Move, Reset, Truncate
 from kvproof.spec.vocabulary import Residency
 
 Told = tuple[str, int, str]
@@ -31,6 +31,9 @@ def of_events(case: Case, difference: Difference) -> Clauses:
     if _is_empty_stored(got):
         return ("EVENT-STORED-1",)
     told, said = _told(wanted), _told(got)
+    if isinstance(case.operation, Fail):
+        evicts = any(what == "removed" for what, _, _ in (told - said) + (said - told))
+        return ("BACK-FAIL-3", "BACK-FAIL-4") if evicts else ("BACK-FAIL-4",)
     if told != said:
         return _of_balance(case, told, said)
     return _of_form(case, wanted, got)

@@ -12,6 +12,7 @@ from kvproof.conformance.operations import (
     Admit,
     Advance,
     Append,
+    Fail,
     Match,
     Operation,
     Release,
@@ -19,7 +20,7 @@ from kvproof.conformance.operations import (
     Split,
     Truncate,
 )
-from kvproof.spec.vocabulary import NULL_BLOCK, GroupConfig, GroupKind
+from kvproof.spec.vocabulary import COPY_PREFIX, NULL_BLOCK, GroupConfig, GroupKind
 
 Tables = tuple[tuple[int, ...], ...]
 
@@ -29,7 +30,7 @@ _USABLE = {
     GroupKind.RECURRENT: "HIT-RECURRENT-1",
 }
 
-_RUNS = (Match, Split, Admit, Advance, Release)
+_RUNS = (Match, Split, Admit, Advance, Release, Fail)
 
 
 def is_of_running(case: Case) -> bool:
@@ -50,6 +51,8 @@ def of_result_of_running(case: Case, expected: object, got: object) -> Clauses:
             return _of_tables(case, _tables(expected), _tables(got)) or ("ADVANCE-ATTENTION-1",)
         case Split():
             return _of_split(case, case.operation, expected, got)
+        case Fail():
+            return ("BACK-FAIL-2",)
     return ("RELEASE-1", "BACK-ROLLBACK-1")
 
 
@@ -61,6 +64,8 @@ def of_state_of_running(case: Case) -> Clauses:
         return clauses
     if isinstance(case.operation, Admit | Advance):
         return _of_what_is_left(case)
+    if isinstance(case.operation, Fail):
+        return _of_what_failed(case)
     return ("RELEASE-1", "BACK-SLOTS-1") if isinstance(case.operation, Release) else ()
 
 
@@ -154,17 +159,28 @@ def _of_running(case: Case) -> Clauses:
     found = {each.request: each for each in shown if isinstance(each, Running)} if isinstance(shown, tuple) else {}
     expected = {each.request: each for each in wanted or ()}
     if found.keys() != expected.keys():
-        return {"admit": ("ADMIT-ATOMIC-1",), "truncate": ("BACK-TRUNCATE-1",), "release": ("RELEASE-1",)}.get(
-            case.name, ("BACK-ROLLBACK-1",)
-        )
+        return _WHO_RUNS.get(case.name, ("BACK-ROLLBACK-1",))
     for name, running in expected.items():
         if running != found[name]:
             return _of_one(case, running, found[name])
     return ()
 
 
+_WHO_RUNS = {
+    "admit": ("ADMIT-ATOMIC-1",),
+    "truncate": ("BACK-TRUNCATE-1",),
+    "release": ("RELEASE-1",),
+    "fail": ("BACK-FAIL-2", "BACK-ROLLBACK-1"),
+}
+"""operation -> what says who runs after it; of others it is a rollback."""
+
+
 def _of_one(case: Case, expected: Running, got: Running) -> Clauses:
     """Where a request that runs is not as it should be."""
+    if isinstance(case.operation, Fail):
+        if expected.computed != got.computed:
+            return ("BACK-FAIL-2", "BACK-ROLLBACK-1")
+        return ("BACK-SLOTS-1", "BACK-ROLLBACK-1") if expected.tables != got.tables else ("BACK-FAIL-4",)
     if isinstance(case.operation, Rollback | Release):
         return ("BACK-ROLLBACK-1",) if expected.computed != got.computed else ("BACK-SLOTS-1", "BACK-ROLLBACK-1")
     if isinstance(case.operation, Truncate):
@@ -201,6 +217,8 @@ def _of_slot(case: Case, number: int, slot: int, wanted: int | None, found: int 
         if slot == within // group.block_size and within % group.block_size:
             return ("ADMIT-COPY-1", "ADMIT-ORDER-1")
         return ("ADMIT-ORDER-1", "ADVANCE-STATE-1" if recurrent else "ADVANCE-ATTENTION-1", "ADMIT-FRESH-1")
+    if _moves_otherwise(case):
+        return ("ADVANCE-MOVE-1", "ADVANCE-COPY-1")
     if wanted == NULL_BLOCK or found == NULL_BLOCK:
         was = _block_before(case, number, slot)
         let_go = ("ADVANCE-LETGO-1",) if was not in (None, NULL_BLOCK) else ("ADVANCE-STATE-1",)
@@ -208,6 +226,18 @@ def _of_slot(case: Case, number: int, slot: int, wanted: int | None, found: int 
     if recurrent:
         return ("ADVANCE-MOVE-1", "ADVANCE-COPY-1", "ADVANCE-STATE-1")
     return ("ADVANCE-ATTENTION-1", "ADVANCE-LETGO-1")
+
+
+def _moves_otherwise(case: Case) -> bool:
+    """Whether other states move before the chunk takes its blocks; the blocks of all groups are others then."""
+    wanted, got = (_copies(shown) for shown in (case.after.holders, case.got("holders")))
+    return bool(case.after.holders) and wanted != got
+
+
+def _copies(holders: object) -> set[str]:
+    """The copies that hold blocks."""
+    rows = holders if isinstance(holders, tuple) else ()
+    return {name for row in rows for name in row if name.startswith(COPY_PREFIX)}
 
 
 def _block_before(case: Case, group: int, slot: int) -> int | None:
@@ -267,3 +297,21 @@ def _of_kept_state(case: Case, position: int, group: GroupConfig) -> Clauses:
     policy = {"boundaries": "RETAIN-BOUNDARIES-1", "interval": "RETAIN-INTERVAL-1"}.get(hybrid.retention.value)
     at_policy = position % group.block_size == 0 or (hybrid.interval is not None and position % hybrid.interval == 0)
     return (policy, "ADVANCE-KEEP-1") if policy and at_policy else ("ADVANCE-KEEP-1",)
+
+
+# What a failed step leaves
+
+
+def _of_what_failed(case: Case) -> Clauses:
+    """Keys that a failed step left or took wrongly: whose they were says which; then what its commit lets go."""
+    wanted, got, before = case.keys_after, case.keys_got, case.keys_before
+    for place in (*wanted, *got):
+        if (place in wanted) == (place in got):
+            continue
+        entry = before.get(place)
+        if entry is None or entry.owner is None:
+            return ("BACK-FAIL-3",)
+        return ("BACK-FAIL-2",) if place in got else ("BACK-FAIL-4", "BACK-FAIL-2")
+    if wanted == got and not {"keys", "index"} & case.differences.keys():
+        return ("BACK-FAIL-4", "BACK-SLOTS-1")
+    return ("BACK-FAIL-4",) if case.shows_keys else ("BACK-FAIL-3", "BACK-FAIL-4")

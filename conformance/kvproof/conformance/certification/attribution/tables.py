@@ -56,6 +56,8 @@ REFUSALS = {
     ("advance", "OutOfBlocks"): "ADVANCE-ATOMIC-1",
     ("advance", "ContentConflict"): "ADVANCE-MOVE-1",
     ("release", "NotAdmitted"): "RELEASE-2",
+    ("fail", "OutOfOrder"): "BACK-FAIL-1",
+    ("fail", "InvalidArgument"): "BACK-FAIL-1",
     ("truncate", "NotCommitted"): "BACK-TRUNCATE-1",
     ("truncate", "NoOpenStep"): "BACK-CUT-3",
     ("truncate", "OutOfBlocks"): "BACK-CUT-3",
@@ -102,6 +104,7 @@ RESULTS = {
     "admit": "ADMIT-FRESH-1",
     "advance": "ADVANCE-ATTENTION-1",
     "release": "RELEASE-1",
+    "fail": "BACK-FAIL-2",
 }
 """operation -> what promises its result, or that it is granted at all."""
 
@@ -134,7 +137,7 @@ _WHAT_IS_USABLE = ("match", "admit")
 
 OF_REQUESTS = {
     "GROUP-ALIGN-1": _WHAT_IS_USABLE,
-    "GROUP-CONFIG-2": ("match", "split", "admit", "advance", "release"),
+    "GROUP-CONFIG-2": ("match", "split", "admit", "advance", "release", "fail"),
     "HIT-ATTENTION-1": _WHAT_IS_USABLE,
     "HIT-WINDOW-1": _WHAT_IS_USABLE,
     "HIT-RECURRENT-1": _WHAT_IS_USABLE,
@@ -168,15 +171,17 @@ OF_REQUESTS = {
     "RETAIN-JUNCTION-1": ("advance", "admit"),
     "RETAIN-BOUNDARIES-1": ("advance", "admit"),
     "RETAIN-INTERVAL-1": ("advance", "admit"),
-    "BACK-ROLLBACK-1": ("rollback", "release"),
+    "BACK-ROLLBACK-1": ("rollback", "release", "fail"),
     "BACK-PROMPT-1": ("split",),
-    "BACK-SLOTS-1": ("rollback", "release", "truncate"),
+    "BACK-SLOTS-1": ("rollback", "release", "fail", "truncate"),
     "BACK-CUT-1": ("truncate",),
     "BACK-CUT-2": ("truncate",),
+    "BACK-FAIL-3": ("fail",),
+    "BACK-FAIL-4": ("fail",),
     "INV-TABLE-1": ("admit", "advance", "truncate"),
-    "INV-TABLE-2": ("rollback", "truncate", "commit"),
-    "INV-TABLE-3": ("admit", "advance", "release", "rollback", "truncate"),
-    "INV-TABLE-4": ("rollback", "truncate"),
+    "INV-TABLE-2": ("rollback", "truncate", "commit", "fail"),
+    "INV-TABLE-3": ("admit", "advance", "release", "rollback", "truncate", "fail"),
+    "INV-TABLE-4": ("rollback", "truncate", "fail"),
 }
 """clause -> the operations that can break it, where requests run over all groups; see `running`."""
 

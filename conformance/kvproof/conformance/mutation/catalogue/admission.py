@@ -781,6 +781,132 @@ _BACK = (
     ),
 )
 
+_FAIL = (
+    Mutant(
+        name="any_open_step_may_fail",
+        clauses=("BACK-FAIL-1",),
+        fault="F02",
+        harm="The step that is closed is not the one that was taken back, and what it was to compute is served.",
+        patch=Patch(
+            _CACHE,
+            "        if not self.pool.last_committed_step + 1 == step <= self.pool.current_step:\n",
+            "        if not self.pool.last_committed_step < step <= self.pool.current_step:\n",
+        ),
+    ),
+    Mutant(
+        name="truth_is_taken_for_a_step",
+        clauses=("BACK-FAIL-1",),
+        fault="F11",
+        harm="A wrong argument fails the first step.",
+        patch=Patch(
+            _CACHE,
+            '        check_int("step", step, 1)\n        if not',
+            '        check_int("step", step if type(step) is not bool else int(step), 1)\n        if not',
+        ),
+    ),
+    Mutant(
+        name="failed_step_takes_everybody_back",
+        clauses=("BACK-FAIL-2",),
+        fault="F11",
+        harm="Requests that had nothing in the failed step lose their work with it.",
+        patch=Patch(
+            _CACHE,
+            "self.running.items() if step in each.unsettled))",
+            "self.running.items() if each.unsettled))",
+        ),
+    ),
+    Mutant(
+        name="failed_step_takes_only_its_last_chunks_back",
+        clauses=("BACK-FAIL-2",),
+        fault="F02",
+        harm="A request with a later chunk in flight goes on from rows that were never computed.",
+        patch=Patch(
+            _CACHE,
+            "self.running.items() if step in each.unsettled))",
+            "self.running.items() if step == each.scheduled))",
+        ),
+    ),
+    Mutant(
+        name="failed_step_takes_back_in_order_of_arrival",
+        clauses=("BACK-FAIL-2",),
+        fault="F16",
+        harm="Two replicas that were told the same have other blocks next.",
+        patch=Patch(
+            _CACHE,
+            "self.pool.rollback(sorted(name for",
+            "self.pool.rollback(list(name for",
+        ),
+    ),
+    Mutant(
+        name="requests_of_a_failed_step_stay_where_they_were",
+        clauses=("BACK-FAIL-2",),
+        fault="F02",
+        harm="Keys of the failed step are gone, and its requests go on from what it should have computed.",
+        patch=Patch(
+            _CACHE,
+            "        self._go_back(affected)\n        self.pool.evict(",
+            "        self.pool.evict(",
+        ),
+    ),
+    Mutant(
+        name="moved_key_survives_its_failed_step",
+        clauses=("BACK-FAIL-3",),
+        fault="F02",
+        harm="A checkpoint is served from a block to which it was never copied.",
+        patch=Patch(
+            _CACHE,
+            "        self.pool.evict(self._moved.get(step, []))\n",
+            "",
+        ),
+    ),
+    Mutant(
+        name="moved_key_survives_if_its_request_is_gone",
+        clauses=("BACK-FAIL-3",),
+        fault="F02",
+        harm="A request is aborted in a step that fails; its checkpoint is served from a block that was never filled.",
+        patch=Patch(
+            _CACHE,
+            "        self.pool.evict(self._moved.get(step, []))\n",
+            "        self.pool.evict(self._moved.get(step, []) if affected else [])\n",
+        ),
+    ),
+    Mutant(
+        name="failed_step_evicts_what_moves_later",
+        clauses=("BACK-FAIL-3",),
+        fault="F11",
+        harm="Checkpoints of requests that had nothing in the failed step are lost with it.",
+        patch=Patch(
+            _CACHE,
+            "        self.pool.evict(self._moved.get(step, []))\n",
+            "        self.pool.evict([block for blocks in self._moved.values() for block in blocks])\n",
+        ),
+    ),
+    Mutant(
+        name="failed_step_stays_open",
+        clauses=("BACK-FAIL-4",),
+        fault="F11",
+        harm="No later step can ever be committed.",
+        patch=Patch(
+            _CACHE,
+            "        self.pool.evict(self._moved.get(step, []))\n        self._commit(step)\n",
+            "        self.pool.evict(self._moved.get(step, []))\n",
+        ),
+    ),
+    Mutant(
+        name="failed_step_takes_back_what_others_reserved",
+        clauses=("BACK-FAIL-4",),
+        fault="F11",
+        harm="What was loaded from elsewhere in the same step, and did not fail, is lost.",
+        patch=Patch(
+            _CACHE,
+            "        self._go_back(affected)\n        self.pool.evict(",
+            "        owners = {e.owner for b in self.pool.observe().blocks for e in b.entries if e.ahead == 1}\n"
+            "        self.pool.rollback([owner for owner in owners if owner])\n"
+            "        self._go_back(affected)\n        self.pool.evict(",
+        ),
+    ),
+)
+
 _TABLES = (
     Mutant(
         name="tables_are_not_checked_where_requests_are",
@@ -855,5 +981,6 @@ MUTANTS = (
     *_ADVANCE,
     *_RETAIN,
     *_BACK,
+    *_FAIL,
     *_TABLES,
 )

@@ -5,7 +5,6 @@ from __future__ import annotations
 from kvproof.conformance.mutation.mutant import Mutant
 from kvproof.conformance.mutation.patch import Patch
 
-_CACHE = "kvproof.reference.hybrid.cache"
 _POLICIES = "kvproof.reference.hybrid.policies"
 _SCHEDULER = "kvproof.reference.hybrid.scheduler"
 
@@ -285,36 +284,26 @@ _PREEMPT = (
         ),
     ),
     Mutant(
-        name="moved_key_survives_its_failed_step",
+        name="failed_requests_are_forgotten",
+        clauses=("SCHED-FAIL-1",),
+        fault="F04",
+        harm="A forward pass fails, and the requests in it never get an answer.",
+        patch=Patch(
+            _SCHEDULER,
+            "        return self.cache.fail(step)\n",
+            "        affected = self.cache.fail(step)\n"
+            "        for name in affected:\n            del self.jobs[name]\n        return affected\n",
+        ),
+    ),
+    Mutant(
+        name="failed_step_is_committed",
         clauses=("SCHED-FAIL-1",),
         fault="F02",
-        harm="A checkpoint is served from a block to which it was never copied.",
+        harm="Others are served what a failed forward pass was to compute.",
         patch=Patch(
-            _CACHE,
-            "        self.pool.evict(self._moved.get(step, []))\n",
-            "",
-        ),
-    ),
-    Mutant(
-        name="failed_step_takes_everybody_back",
-        clauses=("SCHED-FAIL-1",),
-        fault="F11",
-        harm="Requests that had nothing in the failed step lose their work with it.",
-        patch=Patch(
-            _CACHE,
-            "self.running.items() if step in running.unsettled]",
-            "self.running.items() if running.unsettled]",
-        ),
-    ),
-    Mutant(
-        name="failed_step_stays_open",
-        clauses=("SCHED-FAIL-1",),
-        fault="F11",
-        harm="No later step can ever be committed.",
-        patch=Patch(
-            _CACHE,
-            "        self.pool.evict(self._moved.get(step, []))\n        self._commit(step)\n",
-            "        self.pool.evict(self._moved.get(step, []))\n",
+            _SCHEDULER,
+            "        return self.cache.fail(step)\n",
+            "        self.cache.commit(step)\n        return []\n",
         ),
     ),
 )

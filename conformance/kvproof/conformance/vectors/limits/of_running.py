@@ -8,6 +8,7 @@ from kvproof.conformance.operations import (
     Append,
     BeginStep,
     Commit,
+    Fail,
     Lookup,
     Operation,
     Release,
@@ -271,4 +272,31 @@ _BACK = (
     ),
 )
 
-LIMITS = (*_ADMISSION, *_GOING_ON, *_KEPT, *_BACK)
+_FAILED = (
+    Limit(
+        "which_step_may_fail",
+        ("BACK-FAIL-1",),
+        ROWS,
+        (NINE, request("r2", 9, OTHERS), BeginStep(), Admit("r1", 4), BeginStep(), Admit("r2", 4)),
+        (Fail(0), Fail(2), Fail(3)),
+        (Fail(1), Fail(2)),
+    ),
+    Turn(
+        "who_fails_with_a_step",
+        ("BACK-FAIL-2", "BACK-FAIL-4"),
+        ROWS,
+        (NINE, request("r2", 9, OTHERS), BeginStep(), Admit("r1", 4), BeginStep(), Admit("r2", 4)),
+        (Fail(1), Commit(2), Lookup((key(4), key(4, "r2")))),
+        (*_step(3, Admit("r1", 4)), Lookup((key(4), key(4, "r2")))),
+    ),
+    Turn(
+        "a_key_moved_in_a_step_that_fails",
+        ("BACK-FAIL-3",),
+        STATES,
+        (*_TWO_STATES, *_step(2, Advance("r1", 6), Advance("r2", 5)), BeginStep(), Advance("r1", 7)),
+        (Fail(3), Lookup((key(6),))),
+        (*_step(4, Admit("r1", 6)), *_step(5, Advance("r1", 7)), Lookup((key(6),))),
+    ),
+)
+
+LIMITS = (*_ADMISSION, *_GOING_ON, *_KEPT, *_BACK, *_FAILED)
