@@ -539,7 +539,11 @@ def test_a_failed_step_leaves_later_ones_open() -> None:
 
 
 def test_a_key_that_moved_fails_with_its_step_whatever_became_of_the_request() -> None:
-    for end in (lambda cache: cache.release("r"), lambda cache: cache.rollback(["r"])):
+    ends: tuple[Callable[[HybridCache], object], ...] = (
+        lambda cache: cache.release("r"),
+        lambda cache: cache.rollback(["r"]),
+    )
+    for end in ends:
         model = Model(FULL, STATE)
         request, again = model.request("r", 11), model.request("again", 11)
         model.run(request, 8, 10)
