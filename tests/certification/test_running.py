@@ -93,6 +93,14 @@ class SettlesTooMuch(Faulty):
             running.settled = running.computed
 
 
+class LeavesMovedKeys(Faulty):
+    """A failed step is rolled back and committed, as one might do without `fail`."""
+
+    def fail(self, step: int) -> list[str]:
+        self._moved.clear()
+        return super().fail(step)
+
+
 FAULTS: list[tuple[type[HybridCache], set[str]]] = [
     (RemembersTheJunction, {"HIT-JUNCTION-1", "ADMIT-JUNCTION-1"}),
     (SplitsOnTheSmallestBlock, {"SPLIT-ALIGN-1"}),
@@ -102,6 +110,7 @@ FAULTS: list[tuple[type[HybridCache], set[str]]] = [
     (OverwritesTheState, {"ADVANCE-MOVE-1"}),
     (NeverGoesBack, {"BACK-ROLLBACK-1"}),
     (SettlesTooMuch, {"STEP-COMMIT-1"}),
+    (LeavesMovedKeys, {"BACK-FAIL-3"}),
 ]
 
 MOST_OPERATIONS = 12

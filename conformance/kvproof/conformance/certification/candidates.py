@@ -23,6 +23,7 @@ from kvproof.conformance.operations import (
     Append,
     BeginStep,
     Commit,
+    Fail,
     Free,
     KeyRef,
     Operation,
@@ -118,15 +119,15 @@ def fewer_steps(config: PoolConfig, items: Sequence[Item]) -> Iterator[Candidate
     """Without the beginning and the end of a step; those after it are counted anew. What it did is left to the next."""
     begins = [number for number, item in enumerate(items) if isinstance(item.operation, BeginStep)]
     for number, item in enumerate(items):
-        step = item.operation.step if isinstance(item.operation, Commit) else None
+        step = item.operation.step if isinstance(item.operation, Commit | Fail) else None
         if type(step) is int and 1 <= step <= len(begins):
             left = [each for place, each in enumerate(items) if place not in (number, begins[step - 1])]
             yield config, [with_operation(each, _earlier(each.operation, step)) for each in left]
 
 
 def _earlier(operation: Operation, gone: int) -> Operation:
-    if isinstance(operation, Commit) and type(operation.step) is int and operation.step > gone:
-        return Commit(operation.step - 1)
+    if isinstance(operation, Commit | Fail) and type(operation.step) is int and operation.step > gone:
+        return msgspec.structs.replace(operation, step=operation.step - 1)
     return operation
 
 
@@ -180,7 +181,7 @@ def smaller_pools(config: PoolConfig, items: Sequence[Item]) -> Iterator[Candida
         without = replace(config, groups=groups, hybrid=_hybrid_without_group(config.hybrid, gone))
         yield without, [with_operation(item, _without_group(item.operation, gone)) for item in left]
     yield replace(config, residency=Residency.LOGICAL), items
-    ends = [item for item in items if not isinstance(item.operation, BeginStep | Commit)]
+    ends = [item for item in items if not isinstance(item.operation, BeginStep | Commit | Fail)]
     yield replace(config, commit=CommitMode.IMMEDIATE, hybrid=None), ends
     yield from ((replace(config, hybrid=hybrid), items) for hybrid in _plainer_hybrids(config.hybrid))
     for place, group in enumerate(config.groups):

@@ -19,7 +19,7 @@ from kvproof.conformance.canonical import Names
 from kvproof.conformance.certification.follow import with_blocks
 from kvproof.conformance.explore import ways_of
 from kvproof.conformance.hybrid_scope import HybridScope
-from kvproof.conformance.operations import Commit, Operation
+from kvproof.conformance.operations import Commit, Fail, Operation
 from kvproof.conformance.preconditions import violations
 from kvproof.conformance.scope import Scope
 from kvproof.conformance.world import World
@@ -159,14 +159,14 @@ class _Renaming:
 
     def in_form(self, world: World, names: Names, operation: Operation) -> Operation:
         """The operation of a world as its canonical form calls it."""
-        if isinstance(operation, Commit):
-            return Commit(operation.step - _oldest_open_step(world))
+        if isinstance(operation, Commit | Fail):
+            return msgspec.structs.replace(operation, step=operation.step - _oldest_open_step(world))
         return self._renamed(True, names, operation)
 
     def in_world(self, world: World, names: Names, operation: Operation) -> Operation:
         """The operation of a canonical form as the world calls it."""
-        if isinstance(operation, Commit):
-            return Commit(operation.step + _oldest_open_step(world))
+        if isinstance(operation, Commit | Fail):
+            return msgspec.structs.replace(operation, step=operation.step + _oldest_open_step(world))
         return self._renamed(False, names, operation)
 
     def _renamed(self, in_form: bool, names: Names, operation: Operation) -> Operation:

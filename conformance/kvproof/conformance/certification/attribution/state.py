@@ -33,6 +33,7 @@ _TOLD_BY_REFUSALS = {
     "free": "POOL-FREE-4",
     "reset": "POOL-RESET-2",
     "cache_full_blocks": "REG-ATOMIC-1",
+    "fail": "BACK-FAIL-1",
 }
 """Where the clause of a refusal says itself that nothing has changed."""
 
