@@ -35,7 +35,8 @@ _RUNS = (Match, Split, Admit, Advance, Release, Fail)
 
 def is_of_running(case: Case) -> bool:
     """Whether the operation runs requests, or changes one that runs."""
-    return isinstance(case.operation, _RUNS) or "running" in case.differences
+    takes_back = case.config.hybrid is not None and isinstance(case.operation, Rollback | Truncate)
+    return isinstance(case.operation, _RUNS) or takes_back or "running" in case.differences
 
 
 def of_result_of_running(case: Case, expected: object, got: object) -> Clauses:
@@ -66,7 +67,10 @@ def of_state_of_running(case: Case) -> Clauses:
         return _of_what_is_left(case)
     if isinstance(case.operation, Fail):
         return _of_what_failed(case)
-    return ("RELEASE-1", "BACK-SLOTS-1") if isinstance(case.operation, Release) else ()
+    if isinstance(case.operation, Release | Truncate):
+        return ("RELEASE-1" if isinstance(case.operation, Release) else "BACK-TRUNCATE-1", "BACK-SLOTS-1")
+    goes_back = isinstance(case.operation, Rollback) and "keys" not in case.differences
+    return ("BACK-SLOTS-1", "STEP-ROLLBACK-2") if goes_back else ()
 
 
 def fields_of(value: object) -> Mapping[str, object]:
