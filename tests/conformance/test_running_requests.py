@@ -182,7 +182,7 @@ def test_small_scopes_are_visited_completely_and_nothing_is_wrong(scope: HybridS
     found = explore(scope)
     assert found.complete, found.violation and found.violation.reason
     assert found.states > 50
-    assert all(found.coverage[name] for name in ("admit", "release", "rollback", "begin_step", "commit"))
+    assert all(found.coverage[name] for name in ("admit", "release", "rollback", "begin_step", "commit", "fail"))
 
 
 def test_a_scope_notices_a_cache_that_forgets_what_failed(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -10,8 +10,20 @@ import pytest
 from kvproof.conformance.backends.interface import Level
 from kvproof.conformance.backends.targets import open_subject
 from kvproof.conformance.backends.wire import PARTS
+from kvproof.conformance.operations import (
+    AddRequest,
+    Admit,
+    Allocate,
+    BeginStep,
+    Commit,
+    Copy,
+    Fail,
+    Read,
+    Write,
+)
 from kvproof.gpu_backend import BlockPool
 from kvproof.gpu_backend.adapter import CAPABILITIES, GpuBackend
+from kvproof.spec.vocabulary import CommitMode, GroupConfig, GroupKind, HybridConfig, PoolConfig
 from tests.backend_walks import drive
 from tests.gpu_backend.tools import script
 
@@ -36,6 +48,29 @@ def test_it_claims_everything_that_can_be_claimed() -> None:
 @pytest.mark.parametrize("seed", range(4))
 def test_random_walks_find_no_difference(seed: int) -> None:
     assert drive(GpuBackend(), seed, 300) is None
+
+
+@pytest.mark.clause("BACK-FAIL-4")
+def test_the_copies_of_others_in_a_failed_step_are_done() -> None:
+    backend = GpuBackend()
+    state = GroupConfig(GroupKind.RECURRENT, 4)
+    backend.start(PoolConfig(9, 2, (state,), commit=CommitMode.STEPS, hybrid=HybridConfig()))
+    operations = (
+        AddRequest("r1", (1, 2, 3, 4, 5)),
+        AddRequest("r2", (6, 7, 8, 9)),
+        BeginStep(),
+        Allocate("r2", 2),
+        Write("r2", 1, 4, 0, rows=(77,)),
+        Commit(1),
+        BeginStep(),
+        Admit("r1", 4, rows=((55,),)),
+        Copy("r2", 1, 2),
+        Fail(2),
+        Read("r2", 2),
+    )
+    answers = [step.answer for step in backend.run(operations, observe=False)]
+    assert [answer.error for answer in answers] == [None] * len(operations), answers
+    assert (answers[-2].result, answers[-1].result) == (["r1"], [77])
 
 
 @pytest.mark.parametrize("seed", range(100, 120))

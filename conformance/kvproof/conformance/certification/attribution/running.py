@@ -35,8 +35,12 @@ _RUNS = (Match, Split, Admit, Advance, Release, Fail)
 
 def is_of_running(case: Case) -> bool:
     """Whether the operation runs requests, or changes one that runs."""
-    takes_back = case.config.hybrid is not None and isinstance(case.operation, Rollback | Truncate)
-    return isinstance(case.operation, _RUNS) or takes_back or "running" in case.differences
+    return isinstance(case.operation, _RUNS) or "running" in case.differences
+
+
+def may_go_back(case: Case) -> bool:
+    """Whether the operation is one of the pool, or of a request, by which one that runs may go back."""
+    return case.config.hybrid is not None and isinstance(case.operation, Rollback | Truncate)
 
 
 def of_result_of_running(case: Case, expected: object, got: object) -> Clauses:

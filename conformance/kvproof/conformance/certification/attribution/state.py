@@ -5,7 +5,7 @@ from __future__ import annotations
 from kvproof.conformance.attempts import QUESTIONS
 from kvproof.conformance.backends.wire import Entry
 from kvproof.conformance.certification.attribution.case import Case, Clauses, Place, listed
-from kvproof.conformance.certification.attribution.running import is_of_running, of_state_of_running
+from kvproof.conformance.certification.attribution.running import is_of_running, may_go_back, of_state_of_running
 from kvproof.conformance.certification.attribution.tables import RESULTS, STATES
 from kvproof.conformance.operations import (
     AddRequest,
@@ -49,7 +49,7 @@ def of_changed_refusal(case: Case) -> Clauses:
 def of_state(case: Case) -> Clauses:
     """The clauses that the state after a granted operation may break."""
     differences = case.differences
-    if is_of_running(case) and (clauses := of_state_of_running(case)):
+    if (is_of_running(case) or may_go_back(case)) and (clauses := of_state_of_running(case)):
         return clauses
     if isinstance(case.operation, _CHANGES_NO_BLOCK):
         untouched = all(isinstance(each, _CHANGES_NO_BLOCK) for each in case.found.operations)
