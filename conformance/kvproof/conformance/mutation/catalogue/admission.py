@@ -491,7 +491,7 @@ _RETAIN = (
     ),
     Mutant(
         name="interval_need_not_end_with_a_block",
-        clauses=("RETAIN-INTERVAL-1", "ADVANCE-KEEP-1"),
+        clauses=("RETAIN-INTERVAL-1",),
         fault="F07",
         harm="States are kept inside blocks, one for every interval.",
         patch=Patch(
