@@ -195,7 +195,8 @@ time.sleep(600)
 """
 
 CERTIFY = """
-import os, sys
+import os, signal, sys
+signal.signal(signal.SIGHUP, signal.SIG_DFL)  # whoever runs the tests under nohup
 sys.path[:] = {path!r}
 from kvproof.conformance.cli import app
 os.write(1, b"ready")

@@ -7,8 +7,8 @@ import pytest
 
 from kvproof.conformance.backends.interface import Identity
 from kvproof.conformance.certification.junit import junit
+from kvproof.conformance.certification.levels import levels
 from kvproof.conformance.certification.result import Mismatch, Run, StageRow, Status
-from kvproof.spec.clauses import clauses
 from tests.conformance import runs
 
 HOSTILE = "]]> <b>&amp;\"'</b> \x00\x1b[31m \ud800 \U0001f600 \ufffe\r\n"
@@ -22,7 +22,7 @@ def case(run: Run, name: str) -> Tree.Element:
 def test_every_clause_is_one_case_beside_the_stages() -> None:
     root = Tree.fromstring(junit(runs.run()))
     cases = [each for each in root.iter("testcase") if each.get("classname") != "kvproof.stage"]
-    assert sorted(each.get("name", "") for each in cases) == sorted(clauses())
+    assert sorted(each.get("name", "") for each in cases) == sorted(levels())
     assert [suite.get("name", "").partition(":")[0] for suite in root] == [
         "stages", "pool", "events", "order", "steps", "robustness", "hybrid", "data",
     ]  # fmt: skip

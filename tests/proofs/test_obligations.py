@@ -3,6 +3,7 @@ from __future__ import annotations
 from functools import cache
 
 import pytest
+import z3
 
 from kvproof.spec.machine.invariants import INVARIANTS
 from kvproof.spec.machine.systems import CHUNKS, HIT_LOOP, POOL, SYSTEMS, TABLES, system_of
@@ -57,7 +58,16 @@ def test_the_invariants_are_not_assumed_of_a_new_pool() -> None:
     assert not any(invariant.eq(term) for invariant in prover()._invariants for term in solver.assertions())
 
 
-def test_a_question_that_z3_has_no_time_for_is_not_proved() -> None:
-    proof = prover().check(Obligation("register", "INV-SOUND-1"), timeout_s=0.001)
+def test_a_question_that_z3_does_not_decide_is_not_proved(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked = Prover()
+    question = asked._question
+
+    def question_with_little_effort(obligation: Obligation, timeout_s: float) -> z3.Solver:
+        solver = question(obligation, timeout_s)
+        solver.set("rlimit", 1)
+        return solver
+
+    monkeypatch.setattr(asked, "_question", question_with_little_effort)
+    proof = asked.check(Obligation("register", "INV-SOUND-1"))
     assert proof.verdict is Verdict.UNKNOWN
     assert proof.reason

@@ -97,10 +97,17 @@ def _tables(value: object) -> Tables:
 
 def _of_match(case: Case, expected: Mapping[str, object], got: Mapping[str, object]) -> Clauses:
     if expected.get("hit") != got.get("hit"):
-        return (*_of_hit(case), "HIT-ZERO-1") if expected.get("hit") == 0 else _of_hit(case)
+        also = ("HIT-ZERO-1",) if expected.get("hit") == 0 else ()
+        return (*_of_hit(case), *also, *(("HIT-PURE-1",) if _was_asked_before(case) else ()))
     if expected.get("junction") != got.get("junction"):
         return ("HIT-JUNCTION-1", "HIT-PURE-1")
     return ("HIT-PENDING-1",) if expected.get("pending") != got.get("pending") else ()
+
+
+def _was_asked_before(case: Case) -> bool:
+    """Whether the same request was matched before, so that an old answer may have been remembered."""
+    request = getattr(case.operation, "request", None)
+    return any(isinstance(each, Match) and each.request == request for each in case.found.operations[:-1])
 
 
 def _of_hit(case: Case) -> Clauses:

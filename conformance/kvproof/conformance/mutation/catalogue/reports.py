@@ -273,7 +273,7 @@ _EVENTS = (
 _HYBRID = (
     Mutant(
         name="hit_is_remembered_with_its_request",
-        clauses=("HIT-PURE-1", "HIT-JOINT-1"),
+        clauses=("HIT-PURE-1",),
         fault="F01",
         harm="A request that was not scheduled begins later at a hit whose blocks are gone.",
         patch=Patch(
