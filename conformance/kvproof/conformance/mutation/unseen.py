@@ -56,6 +56,7 @@ _BY_NAME: Mapping[str, Unseen] = {
     "content_of_a_former_life_is_believed": Unseen.PAST,
     "any_bytes_pass_for_a_key": Unseen.OBJECTS,
     "request_of_another_contract_is_taken": Unseen.OBJECTS,
+    "another_request_of_its_name_goes_on": Unseen.OBJECTS,
     "refused_thread_unlocks_the_pool": Unseen.THREADS,
     "second_thread_is_let_in": Unseen.THREADS,
     "taking_a_block_out_walks_the_queue": Unseen.COST,
