@@ -25,8 +25,13 @@ _CHANGES_NO_BLOCK = (AddRequest, Append, Truncate, BeginStep, TakeEvents, *QUEST
 
 _SAME_PLACE = {"index": "keys", "holders": "ref_cnt", "num_free": "free_queue"}
 
-_OUT_OF_BLOCKS = {"admit": "ADMIT-ATOMIC-1", "advance": "ADVANCE-ATOMIC-1", "truncate": "BACK-CUT-3"}
-"""The clauses by which a lack of blocks leaves everything as it was."""
+_LEAVES_ALL = {
+    ("admit", "OutOfBlocks"): "ADMIT-ATOMIC-1",
+    ("advance", "OutOfBlocks"): "ADVANCE-ATOMIC-1",
+    ("truncate", "OutOfBlocks"): "BACK-CUT-3",
+    ("truncate", "NoOpenStep"): "BACK-CUT-3",
+}
+"""The clauses by which a lack of blocks, or of a step, leaves everything as it was."""
 
 _TOLD_BY_REFUSALS = {
     "allocate": "POOL-ALLOC-3",
@@ -40,8 +45,9 @@ _TOLD_BY_REFUSALS = {
 
 def of_changed_refusal(case: Case) -> Clauses:
     """It was refused, and changed something all the same."""
-    if "OutOfBlocks" in case.errors and case.name in _OUT_OF_BLOCKS:
-        return (_OUT_OF_BLOCKS[case.name], "ERR-ATOMIC-1")
+    for error in sorted(case.errors):
+        if clause := _LEAVES_ALL.get((case.name, error)):
+            return (clause, "ERR-ATOMIC-1")
     told = _TOLD_BY_REFUSALS.get(case.name)
     return ("ERR-ATOMIC-1",) if told is None else ("ERR-ATOMIC-1", told)
 
