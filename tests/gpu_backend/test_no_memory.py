@@ -13,9 +13,10 @@ from typing import Any
 
 import pytest
 
-from kvproof.gpu_backend import BlockPool, Request
+from kvproof.gpu_backend import BlockPool, Request, _core
 from kvproof.gpu_backend import pool as pool_module
 from kvproof.gpu_backend.hybrid import HybridCache, TornCache
+from kvproof.spec.errors import PoolError
 from kvproof.spec.vocabulary import CommitMode, GroupConfig, GroupKind, HybridConfig, PoolConfig
 from tests.gpu_backend.pools import config
 from tests.gpu_backend.tools import PROJECT, script
@@ -24,7 +25,7 @@ CrampedPool = script("fuzz_core").CrampedPool
 
 LIMITED = """
 import resource, sys
-from kvproof.gpu_backend import BlockPool, Request
+from kvproof.gpu_backend import BlockPool, Request, _core
 from kvproof.spec.vocabulary import GroupConfig, GroupKind, HolderMode, PoolConfig
 
 class Small(BlockPool):
@@ -224,6 +225,35 @@ def test_a_change_of_a_cache_is_whole_or_not_begun_or_the_last_one(operation: st
             break
     assert unchanged > 0
     assert torn > 10
+
+
+STEPS: dict[str, Callable[[Hybrid, bool], object]] = {
+    "commit": lambda model, right: model.cache.commit(model.pool.current_step if right else 99),
+    "rollback": lambda model, right: model.cache.rollback(["r2" if right else ""]),
+}
+
+
+@pytest.mark.clause("ERR-ATOMIC-1")
+@pytest.mark.parametrize("operation", STEPS)
+def test_what_the_pool_has_done_and_could_not_tell_of_is_the_last_change(
+    operation: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    model, call = Hybrid(), STEPS[operation]
+    model.cache.advance(model.runs, 12)
+    with pytest.raises(PoolError):
+        call(model, False)
+    model.cache.match(model.waits)  # a refusal tears nothing
+    right = getattr(_core.Hand, operation)
+
+    def without_an_answer(hand: _core.Hand, argument: Any) -> None:
+        right(hand, argument)
+        raise MemoryError
+
+    monkeypatch.setattr(_core.Hand, operation, without_an_answer)
+    with pytest.raises(MemoryError):
+        call(model, True)
+    with pytest.raises(TornCache, match=f"{operation} ended in its middle"):
+        model.cache.match(model.waits)
 
 
 @pytest.mark.parametrize("cramped", [False, True])

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from typing import TypeVar
 
 from kvproof.gpu_backend import _core
 from kvproof.gpu_backend.checks import check_int, check_name
@@ -24,6 +25,9 @@ from kvproof.spec.errors import (
     PoolError,
 )
 from kvproof.spec.vocabulary import COPY_PREFIX, NULL_BLOCK, Holder
+
+Argument = TypeVar("Argument")
+Answer = TypeVar("Answer")
 
 
 class TornCache(PoolError):
@@ -152,8 +156,7 @@ class HybridCache:
     def commit(self, step: int) -> None:
         """Commit a step, and settle what was scheduled in it. Raises like `BlockPool.commit`."""
         with self._alone("commit"):
-            self._hand.commit(step)
-            self._change_with("commit")
+            self._begin_with("commit", self._hand.commit, step)
             self._settle(step)
 
     def rollback(self, requests: Sequence[Holder]) -> list[Holder]:
@@ -162,8 +165,7 @@ class HybridCache:
         Raises like `BlockPool.rollback`.
         """
         with self._alone("rollback"):
-            affected = self._hand.rollback(requests)
-            self._change_with("rollback")
+            affected = self._begin_with("rollback", self._hand.rollback, requests)
             self._take_back(affected)
             return affected
 
@@ -220,6 +222,16 @@ class HybridCache:
     def _change_with(self, operation: str) -> None:
         """From here on the operation changes something; everything that it refuses was refused before."""
         self._torn_by = operation
+
+    def _begin_with(self, operation: str, call: Callable[[Argument], Answer], argument: Argument) -> Answer:
+        """Begin the change with a call that the pool may refuse, which changes nothing; without memory for its answer
+        it has changed something."""
+        self._change_with(operation)
+        try:
+            return call(argument)
+        except PoolError:
+            self._torn_by = ""
+            raise
 
     def _check_contract(self, request: Request) -> None:
         if not isinstance(request, Request) or request.hasher != self.pool.hasher:
