@@ -32,6 +32,7 @@ from typing import Any
 from kvproof import gpu_backend, reference
 from kvproof.conformance.walk import random_config
 from kvproof.gpu_backend.arena import HEADER, REGIONS
+from kvproof.gpu_backend.build import digest
 from kvproof.gpu_backend.hashing import make_key
 from kvproof.reference.observation import BlockState
 from kvproof.spec.errors import PoolError
@@ -117,7 +118,8 @@ class Pair:
                 12,
                 lambda: (self.random.randint(0, min(MOST_BLOCKS, self.theirs.num_free + 1)), self._holder()),
             ),
-            "cache_full_blocks": (14, self._full),
+            "cache_full_blocks": (10, self._full),
+            "cache_slots": (6, self._slots),
             "cache_partial_block": (18, self._partial),
             "touch": (12, self._touch),
             "free": (10, self._free),
@@ -196,7 +198,7 @@ class Pair:
         keys = list(self.state.index) or [bytes(self.theirs.hasher.digest_size + 4)]
         return self.random.choice(keys)
 
-    def _full(self) -> tuple[object, ...]:
+    def _full(self) -> tuple[Any, ...]:
         """Slots of one group, on blocks that the request writes and that are these slots, or none yet."""
         request, group = self._request(), self._group()
         most = request.hashed_length // self.config.groups[group].block_size
@@ -210,6 +212,11 @@ class Pair:
         first, last = sorted((self.random.randint(0, most), self.random.randint(0, most)))
         mask = [self.random.random() < 0.8 for _ in range(last - first)] if self.random.random() < 0.3 else None
         return request, table, first, last, group, mask, self.random.random() < 0.15
+
+    def _slots(self) -> tuple[object, ...]:
+        """The part of a table that `cache_full_blocks` would read, now and then a block more."""
+        request, table, first, last, group, *_ = self._full()
+        return request, [*table[first:last], *[self._anything()] * (self.random.random() < 0.05)], first, group
 
     def _partial(self) -> tuple[object, ...]:
         request = self._request()
@@ -261,6 +268,10 @@ class Pair:
         """What the call has to answer: what the reference does, or what follows from it where it has no such call."""
         if name == "lookup_longest":
             return list(takewhile(lambda block: block is not None, self.theirs.lookup(*arguments)))
+        if name == "cache_slots":
+            request, blocks, first, group = arguments
+            table = [0] * first + blocks
+            return _outcome(self.theirs, "cache_full_blocks", (request, table, first, len(table), group))
         if name == "find_matrix":
             return self._matrix(*arguments)
         if name == "uses":
@@ -373,7 +384,7 @@ def main() -> int:
         return 1
     done = (
         f"{counted.total():,} calls on {len(seeds):,} pools (seeds {seeds[0]} to {seeds[-1]}), "
-        f"{chosen.processes} processes, {time.monotonic() - started:,.0f} s: 0 mismatches"
+        f"{chosen.processes} processes, {time.monotonic() - started:,.0f} s, core {digest()}: 0 mismatches"
     )
     print(done, *[f"{count:>12,} {name}" for name, count in counted.most_common()], sep="\n")
     if chosen.log is not None:
