@@ -80,7 +80,7 @@ class HybridCache:
 
     def match(self, request: Request) -> Match:
         """Where the request would begin now; it changes nothing (HIT-PURE-1)."""
-        with self._alone("match"):
+        with _Alone(self, "match"):
             self._check_request(request)
             return match(self._geometry, look_up(self._hand, self._geometry, request))
 
@@ -89,7 +89,7 @@ class HybridCache:
 
         `tokens` could be scheduled now, and at most `cap` at this start ever. Raises OutOfRange (SPLIT-RANGE-1).
         """
-        with self._alone("split"):
+        with _Alone(self, "split"):
             self._check_request(request)
             total = request.num_tokens
             check_int("start", start, 0, total - 1)
@@ -105,7 +105,7 @@ class HybridCache:
 
         Raises AlreadyAdmitted, NoOpenStep, OutOfRange and OutOfBlocks.
         """
-        with self._alone("admit"):
+        with _Alone(self, "admit"):
             self._check_request(request)
             name = request.request_id
             if name in self.running:
@@ -126,7 +126,7 @@ class HybridCache:
 
         Raises NotAdmitted, NoOpenStep, OutOfOrder, OutOfRange and OutOfBlocks.
         """
-        with self._alone("advance"):
+        with _Alone(self, "advance"):
             running, geometry = self._running(request), self._geometry
             self._check_open_step()
             start = running.computed
@@ -146,7 +146,7 @@ class HybridCache:
 
     def release(self, request_id: Holder) -> list[Holder]:
         """End a request; all requests that were rolled back, itself among them (RELEASE-*). Raises NotAdmitted."""
-        with self._alone("release"):
+        with _Alone(self, "release"):
             running = self._running_by_name(request_id)
             self._change_with("release")
             return self._release(running)
@@ -155,7 +155,7 @@ class HybridCache:
 
     def commit(self, step: int) -> None:
         """Commit a step, and settle what was scheduled in it. Raises like `BlockPool.commit`."""
-        with self._alone("commit"):
+        with _Alone(self, "commit"):
             self._begin_with("commit", self._hand.commit, step)
             self._settle(step)
 
@@ -164,7 +164,7 @@ class HybridCache:
 
         Raises like `BlockPool.rollback`.
         """
-        with self._alone("rollback"):
+        with _Alone(self, "rollback"):
             affected = self._begin_with("rollback", self._hand.rollback, requests)
             self._take_back(affected)
             return affected
@@ -175,7 +175,7 @@ class HybridCache:
         All requests that were rolled back; those that run no more have to be admitted again. No key is left of what
         the step was to compute, or to copy. Raises OutOfOrder.
         """
-        with self._alone("fail"):
+        with _Alone(self, "fail"):
             check_int("step", step, 1, None)
             if step != self.pool.last_committed_step + 1 or step > self.pool.current_step:
                 raise OutOfOrder(f"step {shown(step)} is not the oldest open one, which fails or is committed first")
@@ -193,7 +193,7 @@ class HybridCache:
 
         Raises OutOfRange, NotCommitted, NoOpenStep and OutOfBlocks.
         """
-        with self._alone("truncate"):
+        with _Alone(self, "truncate"):
             self._check_contract(request)
             n = check_int("num_tokens", num_tokens, 0, request.num_tokens)
             running = self._running(request) if request.request_id in self.running else None
@@ -214,10 +214,6 @@ class HybridCache:
             request.truncate(n)
 
     # Checks
-
-    def _alone(self, operation: str) -> _Alone:
-        """For the time of an operation nobody else may enter the pool."""
-        return _Alone(self, operation)
 
     def _change_with(self, operation: str) -> None:
         """From here on the operation changes something; everything that it refuses was refused before."""
