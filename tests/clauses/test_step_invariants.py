@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from kvproof.reference import InvariantViolation, PoolState, Request, check_invariants
+from kvproof.reference.block import FreeBlockQueue
 from kvproof.reference.index import Unready
 from kvproof.spec.errors import PoolError
 from kvproof.spec.events import Removed, Stored
@@ -366,6 +367,35 @@ def test_a_block_that_was_used_again_takes_the_place_of_its_last_release(new_rig
     rig.touch(r2, 1, 4)
     rig.free(r2, 1)
     assert rig.queue() == [3, 2, 1]
+
+
+@pytest.mark.clause("INV-LRU-1", "POOL-FREE-2")
+def test_blocks_released_by_one_call_without_a_key_stand_in_the_order_given(new_rig: MakeRig) -> None:
+    rig = new_rig(blocks=5)
+    r1 = rig.request("r1")
+    rig.take(r1, 4)
+    rig.free(r1, 1)
+    rig.free(r1, 3, 4, 2)
+    assert rig.queue() == [3, 4, 2, 1]
+
+
+@pytest.mark.clause("INV-LRU-1")
+@pytest.mark.parametrize("place", range(6))
+def test_a_queue_in_another_order_is_reported(place: int) -> None:
+    """Two blocks that nobody has used yet, two of one call and one of another without a key, two with one."""
+    rig = Rig(ATTENTION, blocks=8)
+    r1 = rig.request("r1")
+    rig.take(r1, 5)
+    for block in (1, 3):
+        rig.put(r1, block, 4)
+    rig.free(r1, 5)
+    rig.free(r1, 1, 4, 2, 3)
+    assert rig.queue() == [4, 2, 5, 6, 7, 1, 3]
+    rig.check()
+    queue = rig.queue()
+    queue[place], queue[place + 1] = queue[place + 1], queue[place]
+    rig.pool._free = FreeBlockQueue(queue)
+    assert violated(rig) == "INV-LRU-1"
 
 
 # Random runs, with an account of their own

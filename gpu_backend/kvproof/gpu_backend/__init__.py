@@ -1,4 +1,4 @@
-"""The torch/CUDA backend: a block pool on one native core, exact on every transition. It runs on the CPU.
+"""The native backend: a block pool on one core, exact on every transition. It is written for a GPU and runs on the CPU.
 
 `BlockPool` has the operations of the specification, `PagedMemory` is what lies behind its blocks. The core is in the
 wheel, or built at first use by a C++ compiler.

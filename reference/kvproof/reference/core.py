@@ -143,6 +143,7 @@ class PoolCore:
     def _release(self, blocks: Iterable[KVCacheBlock], holder: Holder | None) -> None:
         """Drop one reference for each; those that reach 0 take their places in the queue."""
         without_key: list[int] = []
+        freed: list[tuple[int, bool]] = []
         for block in blocks:
             block.remove_holder(holder)
             if holder is not None:
@@ -150,11 +151,14 @@ class PoolCore:
                 if self.ghost is not None:
                     self.ghost.served.pop((block.block_id, holder), None)
             if block.ref_cnt == 0:
+                freed.append((block.block_id, self._index.has_keys(block.block_id)))
                 if self._index.has_keys(block.block_id):
                     self._free.append(block.block_id)
                 else:
                     without_key.append(block.block_id)
         self._free.prepend(without_key)
+        if self.ghost is not None:
+            self.ghost.release(freed)
 
     def _commit_next_step(self) -> None:
         """Publish what is due; then release the ends of the step's copies."""

@@ -1,12 +1,13 @@
-"""Ghost state: what the blocks really hold (clauses CONTENT-*).
+"""Ghost state: what the blocks really hold (clauses CONTENT-*), and how each was released.
 
 No decision of the pool depends on it. It exists so that soundness can be checked: whatever a lookup returns must hold
 exactly the KV that the reader would have computed itself. With steps in flight a block's content after each of them is
-kept, since a step that fails takes its writes back.
+kept, since a step that fails takes its writes back. And the order of the queue follows from how blocks were released.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from kvproof.reference.positions import slot_of
@@ -32,8 +33,22 @@ class Content:
         return same_slot and self.prefix.begins_with(prefix)
 
 
+@dataclass(frozen=True, slots=True)
+class Release:
+    """The last time that nobody referenced a block any more: in which call, and in which place among its blocks."""
+
+    had_keys: bool
+    call: int
+    place: int
+
+    @property
+    def turn(self) -> tuple[bool, int, int]:
+        """Ascending in the order in which free blocks are to be taken (INV-LRU-1, POOL-FREE-2)."""
+        return self.had_keys, self.call if self.had_keys else -self.call, self.place
+
+
 class Ghost:
-    """What each block holds, which prefix each key stands for, what each reader was served."""
+    """What each block holds, which prefix each key stands for, what each reader was served, how blocks were freed."""
 
     def __init__(self) -> None:
         self._history: dict[int, tuple[tuple[int, Content | None], ...]] = {}
@@ -44,6 +59,8 @@ class Ghost:
         """cached key -> the prefix that it names."""
         self.served: dict[tuple[int, Holder], Prefix] = {}
         """(block id, holder) -> the prefix that the holder reads from the block."""
+        self._releases: dict[int, Release] = {}
+        self._calls = 0
         self._claimed = False
 
     def claim(self) -> None:
@@ -102,6 +119,16 @@ class Ghost:
             (step, content if step <= committed else _certain(before, content, config)) for step, content in past
         )
 
+    def release(self, freed: Sequence[tuple[int, bool]]) -> None:
+        """One call has freed these blocks, in this order; each with whether it had keys then."""
+        self._calls += 1
+        for place, (block_id, had_keys) in enumerate(freed):
+            self._releases[block_id] = Release(had_keys, self._calls, place)
+
+    def release_of(self, block_id: int) -> Release:
+        """The last one of a free block. Blocks of a new pool were freed together (POOL-INIT-1)."""
+        return self._releases.get(block_id, Release(False, 0, block_id))
+
     def clone(self) -> Ghost:
         """An independent copy; prefixes never change, so they are shared."""
         twin = Ghost.__new__(Ghost)
@@ -109,6 +136,7 @@ class Ghost:
         twin._changed = {step: dict(blocks) for step, blocks in self._changed.items()}
         twin.prefixes = dict(self.prefixes)
         twin.served = dict(self.served)
+        twin._releases, twin._calls = dict(self._releases), self._calls
         twin._claimed = self._claimed
         return twin
 

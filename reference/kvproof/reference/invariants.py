@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Iterable
 
+from kvproof.reference.ghost import Ghost
 from kvproof.reference.hashing import make_key, split_key
 from kvproof.reference.mirror import EventMirror
 from kvproof.reference.observation import BlockState, EntryState, PoolState
@@ -29,6 +30,7 @@ def check_invariants(pool: BlockPool, requests: Iterable[Request], mirror: Event
     for check in _STATE_CHECKS:
         check(pool, state)
     if pool.ghost is not None:
+        _check_eviction_order(pool.ghost, state)
         _check_soundness(pool, state)
     if mirror is not None:
         _check_mirror(pool, state, mirror)
@@ -155,6 +157,12 @@ def _check_reader(pool: BlockPool, block_id: int, block: BlockState, holder: Hol
     _require(slot == block.slot, "INV-SERVED-2", f"{what}, which is slot {block.slot}")
     alive = block.age <= dict(block.attached).get(holder, 0)
     _require(alive, "INV-SERVED-2", f"{what}, which was allocated in a later step")
+
+
+def _check_eviction_order(ghost: Ghost, state: PoolState) -> None:
+    expected = sorted(state.free_queue, key=lambda block_id: ghost.release_of(block_id).turn)
+    in_order = list(state.free_queue) == expected
+    _require(in_order, "INV-LRU-1", f"the queue is {state.free_queue}; as the blocks were released, it is {expected}")
 
 
 def _check_soundness(pool: BlockPool, state: PoolState) -> None:

@@ -55,7 +55,7 @@ class Scheduler:
 
     def __init__(self, cache: HybridCache, limits: Limits, policies: Policies) -> None:
         if not isinstance(cache, HybridCache):
-            raise InvalidArgument(f"cache must be a HybridCache, not {shown(cache)}")
+            raise InvalidArgument(f"cache must be a HybridCache of the reference, not {shown(cache)}")
         if not isinstance(limits, Limits) or not (limits.other_cap is None or callable(limits.other_cap)):
             raise InvalidArgument(f"limits must be Limits, their other_cap a function or None, not {shown(limits)}")
         if not isinstance(policies, Policies) or not (

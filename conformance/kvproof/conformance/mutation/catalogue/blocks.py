@@ -310,9 +310,9 @@ _FREE = (
         harm="Nothing outlives its request: the prefix cache never hits.",
         patch=Patch(
             _CORE,
-            "            if block.ref_cnt == 0:\n                if self",
+            "            if block.ref_cnt == 0:\n                freed",
             "            if block.ref_cnt == 0:\n                self._drop_keys(block.block_id)\n"
-            "                if self",
+            "                freed",
         ),
     ),
 )

@@ -39,6 +39,13 @@ _REFERENCES = (
         patch=Patch(_INVARIANTS, "_require(len(state.free_queue) == pool.num_free,", "_require(pool.num_free >= 0,"),
     ),
     Mutant(
+        name="wrong_order_of_the_queue_is_not_seen",
+        clauses=("INV-LRU-1",),
+        fault="F16",
+        harm=_UNSEEN + "what was used last is evicted first.",
+        patch=Patch(_INVARIANTS, "in_order = list(state.free_queue) == expected", "in_order = bool(expected) or True"),
+    ),
+    Mutant(
         name="negative_count_is_not_seen",
         clauses=("INV-COUNT-1",),
         fault="F03",
