@@ -858,6 +858,14 @@ def test_a_value_that_lies_or_cannot_be_shown_is_refused_like_any_other(odd: str
 
 
 @pytest.mark.clause("ERR-TYPE-1")
+def test_an_error_says_of_which_type_a_value_is_that_looks_like_another_one() -> None:
+    rig = small_world()
+    for value, said in ((Liar(-1), "not -1 of type Liar"), (True, r"not True$"), (10**5000, "of type int that cannot")):
+        with pytest.raises(PoolError, match=said):
+            rig.pool.allocate(value, "r1")
+
+
+@pytest.mark.clause("ERR-TYPE-1")
 def test_a_hasher_refuses_what_makes_no_hash() -> None:
     for arguments in (
         ("sha256", 2),
