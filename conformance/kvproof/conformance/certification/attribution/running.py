@@ -98,7 +98,8 @@ def _tables(value: object) -> Tables:
 def _of_match(case: Case, expected: Mapping[str, object], got: Mapping[str, object]) -> Clauses:
     if expected.get("hit") != got.get("hit"):
         also = ("HIT-ZERO-1",) if expected.get("hit") == 0 else ()
-        return (*_of_hit(case), *also, *(("HIT-PURE-1",) if _was_asked_before(case) else ()))
+        pure = ("HIT-PURE-1",) if _was_asked_before(case) else ()
+        return (*_of_hit(case, expected.get("hit"), got.get("hit")), *also, *pure)
     if expected.get("junction") != got.get("junction"):
         return ("HIT-JUNCTION-1", "HIT-PURE-1")
     return ("HIT-PENDING-1",) if expected.get("pending") != got.get("pending") else ()
@@ -110,11 +111,23 @@ def _was_asked_before(case: Case) -> bool:
     return any(isinstance(each, Match) and each.request == request for each in case.found.operations[:-1])
 
 
-def _of_hit(case: Case) -> Clauses:
+def _of_hit(case: Case, expected: object, got: object) -> Clauses:
     """What the groups are decides what can have gone wrong; of several the vectors tell."""
     kinds = [_USABLE[kind] for kind in GroupKind if kind in {group.kind for group in case.config.groups}]
     drops = case.config.hybrid is not None and case.config.hybrid.drop
-    return ("HIT-JOINT-1", *kinds, *(["HIT-DROP-1"] if drops else []), "GROUP-ALIGN-1")
+    clauses = ("HIT-JOINT-1", *kinds, *(["HIT-DROP-1"] if drops else []))
+    aligned = ("GROUP-ALIGN-1",)
+    return (*aligned, *clauses) if _is_aligned_otherwise(case, expected, got) else (*clauses, *aligned)
+
+
+def _is_aligned_otherwise(case: Case, expected: object, got: object) -> bool:
+    """Whether the hit is one for the other of the two alignments."""
+    if case.config.hybrid is None or not isinstance(expected, int) or not isinstance(got, int):
+        return False
+    common = lcm(*[group.block_size for group in case.config.groups])
+    if case.config.hybrid.fine_grained:
+        return 0 < got < expected and got % common == 0 < expected % common
+    return got % common > 0
 
 
 # Where chunks end
