@@ -15,11 +15,12 @@ import pytest
 
 from kvproof.gpu_backend import BlockPool, Request, _core, queued_copies
 from kvproof.gpu_backend.hashing import make_key
-from kvproof.gpu_backend.hybrid import ChunkWrite, HybridCache, Match, Running
+from kvproof.gpu_backend.hybrid import ChunkWrite, HybridCache, Match, Running, TornCache
 from kvproof.gpu_backend.hybrid.geometry import Geometry
 from kvproof.gpu_backend.hybrid.hits import look_up, match
 from kvproof.spec.errors import (
     AlreadyAdmitted,
+    AlreadyHeld,
     ConcurrentUse,
     ContentConflict,
     InvalidArgument,
@@ -29,6 +30,7 @@ from kvproof.spec.errors import (
     NotAdmitted,
     NotAligned,
     NotCommitted,
+    NotReferenced,
     OutOfBlocks,
     OutOfOrder,
     OutOfRange,
@@ -221,12 +223,14 @@ def test_what_a_holder_has_to_know_of_a_block() -> None:
     model.step(lambda: model.cache.admit(request, 4))
     key = request.key_at(0, 4)
     assert key is not None
-    assert model.pool.uses([1, 2], "r") == [(1, True, 4, 0), (0, False, 0, 0)]
+    assert model.pool.uses([1, 2], "r") == [(1, True, True, 4, 0), (0, False, False, 0, 0)]
     model.step(lambda: model.pool.touch(1, key, "other"))
-    assert model.pool.uses([1], "r") == [(2, True, 4, 4)]
-    assert model.pool.uses([1], "other") == [(2, False, 4, 0)]
+    assert model.pool.uses([1], "r") == [(2, True, True, 4, 4)]
+    assert model.pool.uses([1], "other") == [(2, True, False, 4, 0)]
+    assert model.pool.uses([1], "nobody") == [(2, False, False, 4, 4)]
+    assert [model.pool.num_held(name) for name in ("r", "other", "nobody")] == [1, 1, 0]
     [use] = model.pool.uses([1], "r")
-    assert (use.references, use.is_writer, use.named_to, use.read_to) == use
+    assert (use.references, use.is_held, use.is_writer, use.named_to, use.read_to) == use
     with pytest.raises(InvalidBlock):
         model.pool.uses([20], "r")
 
@@ -833,7 +837,7 @@ def test_what_runs_in_the_middle_of_an_operation_is_kept_out_of_cache_and_pool()
     def disturb(frame: FrameType, event: str, _: object) -> Any:
         if Path(frame.f_code.co_filename).parent.name != "hybrid" or frame.f_code.co_qualname.startswith("_Alone"):
             return None
-        if event == "line" and frame.f_code.co_name not in ("admit", "advance", "commit", "_alone"):
+        if event == "line" and frame.f_code.co_name not in ("admit", "advance", "commit"):
             for intrude in intrusions:
                 try:
                     outcomes.append(intrude())
@@ -852,6 +856,102 @@ def test_what_runs_in_the_middle_of_an_operation_is_kept_out_of_cache_and_pool()
     assert set(outcomes) == {ConcurrentUse}
     assert model.pool.observe() == alone.pool.observe()
     assert model.tables("r") == alone.tables("r")
+
+
+# --- misuse -----------------------------------------------------------------------------------------------------------
+
+
+def lose(model: Model, name: str) -> None:
+    """Free what a request holds behind the cache's back (GROUP-OWN-1)."""
+    model.pool.finish(name, model.cache.running[name].blocks())
+
+
+def pin(model: Model, request: Request) -> None:
+    """Touch a block in the name of a request that is not admitted yet (GROUP-OWN-1)."""
+    key = request.key_at(0, 4)
+    assert key is not None
+    [block] = model.pool.lookup([key])
+    assert block is not None
+    model.pool.touch(block, key, request.request_id)
+
+
+MISUSES: dict[str, tuple[Callable[[Model, Request, Request], object], Callable[[Model, Request, Request], object]]] = {
+    "admit": (lambda model, _, waits: pin(model, waits), lambda model, _, waits: model.cache.admit(waits, 9)),
+    "release": (lambda model, *_: lose(model, "r"), lambda model, *_: model.cache.release("r")),
+    "advance": (lambda model, *_: lose(model, "r"), lambda model, runs, _: model.cache.advance(runs, 11)),
+    "truncate": (lambda model, *_: lose(model, "r"), lambda model, runs, _: model.cache.truncate(runs, 6)),
+    "truncate to nothing": (lambda model, *_: lose(model, "r"), lambda model, runs, _: model.cache.truncate(runs, 0)),
+}
+
+
+@pytest.mark.clause("GROUP-OWN-1")
+@pytest.mark.parametrize("groups", [(FULL,), (FULL, STATE), (window(5), FULL)])
+@pytest.mark.parametrize("operation", MISUSES)
+def test_a_misuse_that_is_seen_before_anything_changes_tears_no_cache(
+    operation: str, groups: tuple[GroupConfig, ...]
+) -> None:
+    misuse, call = MISUSES[operation]
+    model = Model(*groups)
+    runs, waits = model.request("r", 14), model.request("r2", 14)
+    model.run(runs, 4, 8, 10)
+    model.pool.begin_step()
+    misuse(model, runs, waits)
+    before = model.pool.observe(), repr(model.cache.running)
+    for _ in range(2):
+        with pytest.raises((AlreadyHeld, NotReferenced)):
+            call(model, runs, waits)
+        assert (model.pool.observe(), repr(model.cache.running)) == before
+    model.cache.match(model.request("other", 14))
+
+
+@pytest.mark.clause("GROUP-OWN-1")
+def test_a_slot_that_was_lost_is_seen_before_another_group_lets_go_of_one() -> None:
+    model = Model(window(2), window(2))
+    request = model.request("r", 14)
+    model.run(request, 4, 8)
+    model.pool.begin_step()
+    lost = model.tables("r")[1][0]
+    model.pool.free([lost], "r")
+    before = model.pool.observe(), repr(model.cache.running)
+    for _ in range(2):
+        with pytest.raises(NotReferenced, match=f"taken block {lost} from 'r'"):
+            model.cache.advance(request, 12)
+        assert (model.pool.observe(), repr(model.cache.running)) == before
+
+
+def test_a_failed_step_that_the_pool_cannot_take_back_tears_no_cache(monkeypatch: pytest.MonkeyPatch) -> None:
+    model = Model(FULL)
+    step = model.pool.begin_step()
+    model.cache.admit(model.request("r", 8), 8)
+
+    def refuse(hand: _core.Hand, names: Sequence[str]) -> None:
+        raise NotReferenced(str(names))
+
+    with monkeypatch.context() as changed:
+        changed.setattr(_core.Hand, "rollback", refuse)
+        with pytest.raises(NotReferenced):
+            model.cache.fail(step)
+    assert model.cache.fail(step) == ["r"]
+
+
+@pytest.mark.clause("GROUP-OWN-1")
+def test_a_misuse_that_shows_in_the_middle_of_an_operation_is_the_cause_of_what_follows() -> None:
+    model = Model(FULL)
+    runs = model.request("r", 12)
+    model.run(runs, 8)
+    model.pool.begin_step()
+    [blocks] = model.tables("r")
+    model.pool.cache_partial_block(runs, blocks[1], 6, 0)
+    reader, key = model.request("r2", 9), runs.key_at(0, 6)
+    model.cache.admit(reader, 9)
+    model.pool.evict(blocks)
+    model.pool.free(model.tables("r2")[0], "r2")
+    assert key is not None
+    with pytest.raises(PoolError) as first:
+        model.cache.rollback(["r", "r2"])
+    with pytest.raises(TornCache, match=f"rollback ended in its middle.*{type(first.value).__name__}") as torn:
+        model.cache.match(reader)
+    assert torn.value.__cause__ is first.value
 
 
 # --- beside the reference ---------------------------------------------------------------------------------------------

@@ -3,13 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import TypeVar
+from typing import TypeVar, TypeVarTuple
 
 from kvproof.gpu_backend import _core
 from kvproof.gpu_backend.checks import check_int, check_name
 from kvproof.gpu_backend.hybrid.geometry import Geometry, floor, slots_of
 from kvproof.gpu_backend.hybrid.hits import Match, look_up, match
-from kvproof.gpu_backend.hybrid.plans import Admission, Chunk, Shared, check_room, plan_admission, plan_chunk
+from kvproof.gpu_backend.hybrid.plans import (
+    Admission,
+    Chunk,
+    Shared,
+    check_held,
+    check_room,
+    plan_admission,
+    plan_chunk,
+)
 from kvproof.gpu_backend.hybrid.running import Running
 from kvproof.gpu_backend.hybrid.stops import Stops
 from kvproof.gpu_backend.pool import BlockPool
@@ -17,6 +25,7 @@ from kvproof.gpu_backend.refusals import shown
 from kvproof.gpu_backend.request import Request
 from kvproof.spec.errors import (
     AlreadyAdmitted,
+    AlreadyHeld,
     InvalidArgument,
     NoOpenStep,
     NotAdmitted,
@@ -26,12 +35,13 @@ from kvproof.spec.errors import (
 )
 from kvproof.spec.vocabulary import COPY_PREFIX, NULL_BLOCK, Holder
 
-Argument = TypeVar("Argument")
+Arguments = TypeVarTuple("Arguments")
 Answer = TypeVar("Answer")
 
 
 class TornCache(PoolError):
-    """An operation ended in its middle, without memory or interrupted. Make a new pool, and a new cache."""
+    """An operation ended in its middle: without memory, interrupted, or since the pool's operations were used on blocks
+    of a request that runs (GROUP-OWN-1). What ended it is the cause. Make a new pool, and a new cache."""
 
 
 class _Alone:
@@ -44,11 +54,13 @@ class _Alone:
         self._cache._hand = self._cache.pool._hold(self._operation)
         if self._cache._torn_by:
             self._cache.pool._leave()
-            raise TornCache(f"{self._cache._torn_by} ended in its middle; make a new pool, and a new cache")
+            raise self._cache._torn() from self._cache._torn_with
 
-    def __exit__(self, error: type[BaseException] | None, *_: object) -> None:
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, _: object) -> None:
         if error is None:
             self._cache._torn_by = ""
+        elif self._cache._torn_by:
+            self._cache._torn_with = error
         self._cache.pool._leave()
 
 
@@ -57,9 +69,10 @@ class HybridCache:
 
     Every operation happens as a whole or not at all; whoever else enters the cache or its pool meanwhile, in another
     thread or in this one, gets ConcurrentUse (ERR-ATOMIC-1, ERR-OWNER-1). What is not refused can end in its middle all
-    the same, by MemoryError or KeyboardInterrupt; then every later call raises TornCache, so that nobody reads what is
-    half done. Steps are begun on the pool and committed here. `running` has the requests that run; read it, and change
-    it by the operations only. It is no part of a pool's saved state.
+    the same: by MemoryError or KeyboardInterrupt, and where the caller has used the pool's operations on blocks of a
+    request that runs (GROUP-OWN-1), in a way that shows only then. Then every later call raises TornCache, so that
+    nobody reads what is half done. Steps are begun on the pool and committed here. `running` has the requests that run;
+    read it, and change it by the operations only. It is no part of a pool's saved state.
     """
 
     _hand: _core.Hand
@@ -73,6 +86,7 @@ class HybridCache:
         self._geometry = Geometry(pool.config)
         self._stops = Stops(self._geometry)
         self._torn_by = ""
+        self._torn_with: BaseException | None = None
         self._moved_to: dict[int, list[int]] = {}
         """Open step -> the blocks to which its chunks moved keys of states."""
 
@@ -103,7 +117,8 @@ class HybridCache:
     def admit(self, request: Request, end: int) -> Match:
         """Begin the request at its joint hit, with a first chunk up to `end` (ADMIT-*).
 
-        Raises AlreadyAdmitted, NoOpenStep, OutOfRange and OutOfBlocks.
+        Raises AlreadyAdmitted, NoOpenStep, OutOfRange and OutOfBlocks, and AlreadyHeld where the pool has given blocks
+        to the request's name otherwise (GROUP-OWN-1).
         """
         with _Alone(self, "admit"):
             self._check_request(request)
@@ -111,6 +126,8 @@ class HybridCache:
             if name in self.running:
                 raise AlreadyAdmitted(f"{name!r} runs; release it before it is admitted again")
             self._check_open_step()
+            if held := self._hand.num_held(name):
+                raise AlreadyHeld(f"{name!r} holds {held:,} blocks that the cache has not given to it; free them first")
             plan = plan_admission(self._hand, self._geometry, request)
             check_int("end", end, plan.match.hit + 1, request.num_tokens)
             groups = range(len(self._geometry.groups))
@@ -124,7 +141,8 @@ class HybridCache:
     def advance(self, request: Request, end: int) -> None:
         """Schedule the request's next chunk, up to `end` (ADVANCE-*).
 
-        Raises NotAdmitted, NoOpenStep, OutOfOrder, OutOfRange and OutOfBlocks.
+        Raises NotAdmitted, NoOpenStep, OutOfOrder, OutOfRange and OutOfBlocks, and NotReferenced where the pool has
+        taken a block from it that it is about to let go of (GROUP-OWN-1).
         """
         with _Alone(self, "advance"):
             running, geometry = self._running(request), self._geometry
@@ -145,11 +163,13 @@ class HybridCache:
             self._do_chunk(running, start, end)
 
     def release(self, request_id: Holder) -> list[Holder]:
-        """End a request; all requests that were rolled back, itself among them (RELEASE-*). Raises NotAdmitted."""
+        """End a request; all requests that were rolled back, itself among them (RELEASE-*).
+
+        Raises NotAdmitted, and like `BlockPool.finish` where the pool has taken a block from it (GROUP-OWN-1).
+        """
         with _Alone(self, "release"):
             running = self._running_by_name(request_id)
-            self._change_with("release")
-            return self._release(running)
+            return self._release("release", running)
 
     # Steps
 
@@ -180,8 +200,7 @@ class HybridCache:
             if step != self.pool.last_committed_step + 1 or step > self.pool.current_step:
                 raise OutOfOrder(f"step {shown(step)} is not the oldest open one, which fails or is committed first")
             failed = sorted(name for name, each in self.running.items() if step in each.in_flight)
-            self._change_with("fail")
-            affected = self._hand.rollback(failed)
+            affected = self._begin_with("fail", self._hand.rollback, failed)
             self._take_back(affected)
             self._hand.evict(self._moved_to.get(step, []))
             self._hand.commit(step)
@@ -191,7 +210,8 @@ class HybridCache:
     def truncate(self, request: Request, num_tokens: int) -> None:
         """Keep the first tokens of a request, whether it runs or not (BACK-TRUNCATE-1, BACK-CUT-*).
 
-        Raises OutOfRange, NotCommitted, NoOpenStep and OutOfBlocks.
+        Raises OutOfRange, NotCommitted, NoOpenStep and OutOfBlocks, and NotReferenced where the pool has taken a block
+        from it (GROUP-OWN-1).
         """
         with _Alone(self, "truncate"):
             self._check_contract(request)
@@ -206,11 +226,11 @@ class HybridCache:
                 )
             goes_on = n > 0 and self._geometry.can_go_back and running.can_go_on_from(n, self._geometry)
             cut = self._plan_cut(running, n) if goes_on else []
-            self._change_with("truncate")
             if goes_on:
+                self._change_with("truncate")
                 self._cut(running, n, cut)
             else:
-                self._release(running)
+                self._release("truncate", running)
             request.truncate(n)
 
     # Checks
@@ -219,15 +239,20 @@ class HybridCache:
         """From here on the operation changes something; everything that it refuses was refused before."""
         self._torn_by = operation
 
-    def _begin_with(self, operation: str, call: Callable[[Argument], Answer], argument: Argument) -> Answer:
+    def _begin_with(self, operation: str, call: Callable[[*Arguments], Answer], *arguments: *Arguments) -> Answer:
         """Begin the change with a call that the pool may refuse, which changes nothing; without memory for its answer
         it has changed something."""
         self._change_with(operation)
         try:
-            return call(argument)
+            return call(*arguments)
         except PoolError:
             self._torn_by = ""
             raise
+
+    def _torn(self) -> TornCache:
+        error = self._torn_with
+        by = f" by {type(error).__name__}: {error}" if error is not None else ""
+        return TornCache(f"{self._torn_by} ended in its middle; make a new pool, and a new cache. It was ended{by}")
 
     def _check_contract(self, request: Request) -> None:
         if not isinstance(request, Request) or request.hasher != self.pool.hasher:
@@ -363,10 +388,10 @@ class HybridCache:
 
     # Ends, and ways back
 
-    def _release(self, running: Running) -> list[Holder]:
+    def _release(self, operation: str, running: Running) -> list[Holder]:
         """RELEASE-1."""
         name = running.request.request_id
-        affected = self._hand.finish(name, running.blocks())
+        affected = self._begin_with(operation, self._hand.finish, name, running.blocks())
         del self.running[name]
         self._take_back(affected)
         return affected
@@ -391,17 +416,16 @@ class HybridCache:
     def _plan_cut(self, running: Running, n: int) -> list[int]:
         """The groups whose last slot becomes a private copy when the request goes back to n (BACK-CUT-1).
 
-        Raises NoOpenStep and OutOfBlocks.
+        Raises NoOpenStep, OutOfBlocks and NotReferenced.
         """
-        groups = self._geometry.groups
+        groups, name = self._geometry.groups, running.request.request_id
+        kept = [slots_of(n, group.block_size) for group in groups]
+        going = [block for table, first in zip(running.tables, kept, strict=True) for block in table[first:] if block]
         cut = [group for group in range(len(groups)) if self._is_relied_on(running, group, n)]
+        check_held(self._hand, name, [*going, *[running.tables[group][kept[group] - 1] for group in cut]])
         if cut:
             self._check_open_step()
-            kept = [slots_of(n, group.block_size) for group in groups]
-            going = [
-                block for table, first in zip(running.tables, kept, strict=True) for block in table[first:] if block
-            ]
-            check_room(self._hand, running.request.request_id, len(cut), going=going)
+            check_room(self._hand, name, len(cut), going=going)
         return cut
 
     def _cut(self, running: Running, n: int, cut: Sequence[int]) -> None:

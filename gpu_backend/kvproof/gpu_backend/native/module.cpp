@@ -429,7 +429,9 @@ void free_pool(PyObject* self) {
   KV_METHOD(lookup_longest, "The blocks that serve the first keys, up to the first miss."), \
   KV_METHOD(find, "For each key (block, reserved, writer, pending) (STEP-LOOKUP-*)."), \
   KV_METHOD(find_matrix, "Where all keys of the request are, in all groups, as three tables of words."), \
-  KV_METHOD(uses, "For each block its `BlockUse`: references, whether `holder` writes it, how far it is named, read."), \
+  KV_METHOD(uses, "For each block its `BlockUse`: references, whether `holder` holds and writes it, how far it is " \
+                  "named, read."), \
+  KV_METHOD(num_held, "How many blocks `holder` holds; with anonymous references, how many are held."), \
   KV_METHOD(contains, "Whether the block has the key, reserved or committed (POOL-CONTAINS-1)."), \
   KV_METHOD(full_key, "The block's servable key at the end of its slot (POOL-CONTAINS-2)."), \
   KV_METHOD(cache_full_blocks, "Register the full keys of the slots first .. last-1 (REG-FULL-*)."), \
