@@ -138,11 +138,8 @@ class RecordedPool(BlockPool):
         return program.run()[0]
 
     def _ask(self, operation: str, *words: int) -> None:
-        self._enter(operation)
-        try:
+        with self._hold(operation):
             self._run(array("i", [OPCODES[operation], *words]))
-        finally:
-            self._leave()
 
     def _key(self, key: Key) -> tuple[int, ...]:
         return (int.from_bytes(key[-GROUP_ID_BYTES:], "big", signed=True), *array("i", key[:-GROUP_ID_BYTES]))

@@ -371,15 +371,19 @@ def test_a_hand_is_made_by_its_pool_and_good_for_one_operation() -> None:
     pool, _ = begun()
     with pytest.raises(TypeError):
         _core.Hand()
-    hand = pool._hold("a test")
-    assert hand.allocate(1, "r2") == [3]
-    with pytest.raises(ConcurrentUse):
-        pool.allocate(1, "r2")
-    with pytest.raises(ConcurrentUse):
-        pool._hold("another")
-    pool._leave()
+    with pool._hold("a test") as hand:
+        assert hand.allocate(1, "r2") == [3]
+        with pytest.raises(ConcurrentUse):
+            pool.allocate(1, "r2")
+        with pytest.raises(ConcurrentUse), pool._hold("another"):
+            pass
+        with pytest.raises(ConcurrentUse), hand:
+            pass
+        assert pool._hand is hand
     with pytest.raises(ConcurrentUse):
         hand.free([3], "r2")
+    with pytest.raises(ConcurrentUse):
+        pool._hand  # noqa: B018
     pool.free([3], "r2")
     goes_on(pool)
 

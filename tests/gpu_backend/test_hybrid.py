@@ -835,9 +835,9 @@ def test_what_runs_in_the_middle_of_an_operation_is_kept_out_of_cache_and_pool()
     ]
 
     def disturb(frame: FrameType, event: str, _: object) -> Any:
-        if Path(frame.f_code.co_filename).parent.name != "hybrid" or frame.f_code.co_qualname.startswith("_Alone"):
+        if Path(frame.f_code.co_filename).parent.name != "hybrid":
             return None
-        if event == "line" and frame.f_code.co_name not in ("admit", "advance", "commit"):
+        if event == "line" and frame.f_code.co_name != "run_alone":
             for intrude in intrusions:
                 try:
                     outcomes.append(intrude())

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import linecache
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
@@ -182,10 +181,9 @@ def without_memory_at(line: int) -> Iterator[None]:
 
     def trace(frame: FrameType, event: str, _: object) -> Any:
         nonlocal left
-        if Path(frame.f_code.co_filename).parent.name != "hybrid" or frame.f_code.co_qualname.startswith("_Alone"):
+        if Path(frame.f_code.co_filename).parent.name != "hybrid":
             return None
-        # Python itself loses `__exit__` if it is interrupted between the end of a `with` and the call.
-        if event == "line" and "with _Alone(self" not in linecache.getline(frame.f_code.co_filename, frame.f_lineno):
+        if event == "line" and frame.f_code.co_name != "run_alone":
             left -= 1
             if left == 0:
                 raise MemoryError("none is left")

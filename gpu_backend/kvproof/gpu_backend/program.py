@@ -184,11 +184,8 @@ class StepProgram:
 
     def run(self) -> list[object]:
         """Run it: what each operation answers. Raises like the operation that is refused."""
-        self.pool._enter("run")
-        try:
+        with self.pool._hold("run"):
             return self._run()
-        finally:
-            self.pool._leave()
 
     def _run(self) -> list[object]:
         words = self._numbered([word for each in self._operations for word in (OPCODES[each.name], *each.words)])
