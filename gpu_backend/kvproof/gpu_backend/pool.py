@@ -55,6 +55,9 @@ KINDS = {GroupKind.FULL_ATTENTION: 0, GroupKind.SLIDING_WINDOW: 1, GroupKind.REC
 GROWTH = 8
 """A region grows by at least one row in so many."""
 
+MOST_KEYS = 2**30 - 1
+"""A region has fewer rows than `kMostRows` in native/layout.h."""
+
 FIRST_EVENTS = 2**12
 FIRST_HOLDERS = 2**8
 FIRST_IN_FLIGHT = 2**8
@@ -161,7 +164,7 @@ class BlockPool(_core.PoolBase):
 
         A pool begins with room for an eighth more keys than it has blocks. Raises OutOfRange and MemoryError.
         """
-        check_int("keys", keys, 0, None)
+        check_int("keys", keys, 0, MOST_KEYS)
         with self._hold("reserve"):
             if keys > self._rows()[REGIONS["entries"]]:
                 self._grow(REGIONS["entries"], keys)
