@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+import re
 from array import array
 
 import pytest
 
 from kvproof.gpu_backend import BlockPool, StepProgram
-from kvproof.spec.errors import InvalidArgument, OutOfBlocks, OutOfRange
+from kvproof.spec.errors import InvalidArgument, NotReferenced, OutOfBlocks, OutOfRange, PoolError
 from kvproof.spec.vocabulary import CommitMode, HolderMode
 from tests.gpu_backend.pools import config
 from tests.gpu_backend.tools import script
 
 CrampedPool = script("fuzz_core").CrampedPool
+
+REQUEST = BlockPool(config()).request("r1", list(range(8)))
 
 
 @pytest.mark.parametrize("events", [True, False])
@@ -78,6 +81,47 @@ def test_the_first_refusal_ends_a_program_and_keeps_what_was_done() -> None:
     assert "operation 1" in refused.value.__notes__[0]
     assert program.results == [[1, 2, 3]]
     assert pool.num_free == 5
+
+
+REFUSED: dict[str, tuple[object, ...]] = {
+    "allocate": (99, "r1"),
+    "touch": ([2, 1], [bytes(20), bytes(20)], "r2"),
+    "free": ([1, 2, 8], "r1"),
+    "cache_full_blocks": (REQUEST, [1, 9], 0, 0),
+    "cache_partial_block": (REQUEST, 8, 4, 0),
+    "evict": ([1, 2, 99],),
+    "move": (1, 99),
+    "copy": (8, 7, "r1"),
+    "reset": (),
+    "commit": (7,),
+    "attach": (1, bytes(20), "r2"),
+    "finish": ("r1", [1, 8]),
+}
+
+
+@pytest.mark.clause("ERR-TEXT-1")
+@pytest.mark.parametrize("operation", REFUSED)
+def test_a_refusal_has_the_words_of_the_pools_call(operation: str) -> None:
+    pool = BlockPool(config(commit=CommitMode.STEPS))
+    pool.begin_step()
+    pool.allocate(2, "r1")
+    program, pools_name = pool.program(), {"touch": "touch_all", "cache_full_blocks": "cache_slots"}.get(operation)
+    getattr(program, operation)(*REFUSED[operation])
+    with pytest.raises(PoolError) as by_program:
+        program.run()
+    with pytest.raises(PoolError) as by_call:
+        getattr(pool, pools_name or operation)(*REFUSED[operation])
+    assert type(by_program.value) is type(by_call.value)
+    assert str(by_program.value) == str(by_call.value).replace(pools_name or operation, operation)
+
+
+def test_a_refusal_tells_what_was_given_when_the_operation_was_added() -> None:
+    pool = BlockPool(config())
+    program, given = pool.program(), [1, 2]
+    program.free(given, "r1")
+    given.clear()
+    with pytest.raises(NotReferenced, match=re.escape("free([1, 2], 'r1'), item 0: a block is used")):
+        program.run()
 
 
 def test_a_program_makes_room_in_its_middle() -> None:
