@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 from kvproof.gpu_backend import _core
 from kvproof.gpu_backend.checks import check_list, check_name
-from kvproof.gpu_backend.refusals import refusal, shown
+from kvproof.gpu_backend.refusals import out_of_range, refusal, shown
 from kvproof.gpu_backend.request import Request
 from kvproof.spec.errors import InvalidArgument
 from kvproof.spec.vocabulary import COPY_PREFIX, GROUP_ID_BYTES, POOL_COPY_PREFIX, CommitMode, Holder, HolderMode, Key
@@ -65,9 +65,10 @@ class _Answers:
 
 @dataclass(frozen=True, slots=True)
 class _Operation:
-    """`arguments` are those of the call, for the text of an error."""
+    """`name` and `arguments` are those of the pool's call, for the text of an error."""
 
     name: str
+    opcode: str
     arguments: tuple[object, ...]
     words: list[Word]
     decode: Decode
@@ -77,6 +78,8 @@ class _Operation:
 class StepProgram:
     """Operations on one pool, in the order in which they were added; `run` runs them once, and can be called again.
 
+    Those that change a pool are here, under its names and with its arguments, and `lookup`. Not here are `touch` and
+    `cache_full_blocks`, in whose place are `touch_all` and `cache_slots`; other questions; and `write` and `read`.
     The first operation that is refused ends the run with the typed error that its call would raise, in the same words.
     Those before it were done, and `results` has what they answered.
     """
@@ -101,13 +104,17 @@ class StepProgram:
         count = _word("n", n)
         self._add("allocate", (n, holder), [self._holder(holder), count], lambda _, answers: answers.take(count))
 
-    def touch(self, block_ids: Sequence[int], keys: Sequence[Key], holder: Holder | None = None) -> None:
+    def touch_all(self, block_ids: Sequence[int], keys: Sequence[Key], holder: Holder | None = None) -> None:
         """See `BlockPool.touch_all`."""
-        blocks, names = _blocks(block_ids), list(check_list("keys", keys))
+        blocks, names = list(check_list("block_ids", block_ids)), list(check_list("keys", keys))
         if len(blocks) != len(names):
-            raise InvalidArgument(f"there are {len(names)} keys for {len(blocks)} blocks; each block needs one")
-        items = [word for block, key in zip(blocks, names, strict=True) for word in (block, *self._key(key))]
-        self._add("touch", (blocks, names, holder), [self._holder(holder), len(blocks), *items])
+            raise out_of_range("keys", keys, "one key for each block")
+        items = [
+            word
+            for block, key in zip(blocks, names, strict=True)
+            for word in (_word("a block id", block), *self._key(key))
+        ]
+        self._add("touch_all", (blocks, names, holder), [self._holder(holder), len(blocks), *items], opcode="touch")
 
     def free(self, block_ids: Sequence[int], holder: Holder | None = None) -> None:
         """See `BlockPool.free`."""
@@ -122,13 +129,13 @@ class StepProgram:
 
     # Registration and removal
 
-    def cache_full_blocks(
+    def cache_slots(
         self, request: Request, block_ids: Sequence[int], first: int, group: int, replace: bool = False
     ) -> None:
-        """Register the full keys of the slots from `first` on, one for each block; null leaves its slot out."""
+        """See `BlockPool.cache_slots`."""
         blocks = _blocks(block_ids)
         words = [*self._naming(request, group, replace), _word("first", first), len(blocks), *blocks]
-        self._add("cache_full_blocks", (request, blocks, first, group, replace or None), words)
+        self._add("cache_slots", (request, blocks, first, group, replace or None), words, opcode="cache_full_blocks")
 
     def cache_partial_block(
         self, request: Request, block_id: int, position: int, group: int, replace: bool = False
@@ -195,7 +202,7 @@ class StepProgram:
             self.pool._leave()
 
     def _run(self) -> list[object]:
-        words = self._numbered([word for each in self._operations for word in (OPCODES[each.name], *each.words)])
+        words = self._numbered([word for each in self._operations for word in (OPCODES[each.opcode], *each.words)])
         answered, refused, error, detail = self.pool._run(array("i", words))
         answers = _Answers(array("i", answered))
         done = self._operations if refused < 0 else self._operations[:refused]
@@ -235,8 +242,9 @@ class StepProgram:
         arguments: tuple[object, ...],
         words: Sequence[Word],
         decode: Decode = lambda program, answers: None,
+        opcode: str | None = None,
     ) -> None:
-        self._operations.append(_Operation(name, arguments, list(words), decode))
+        self._operations.append(_Operation(name, opcode or name, arguments, list(words), decode))
 
     # Arguments
 
