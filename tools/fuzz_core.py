@@ -216,8 +216,9 @@ class Pair:
 
     def _slots(self) -> tuple[object, ...]:
         """The part of a table that `cache_full_blocks` would read, now and then a block more."""
-        request, table, first, last, group, *_ = self._full()
-        return request, [*table[first:last], *[self._anything()] * (self.random.random() < 0.05)], first, group
+        request, table, first, last, group, _, replaces = self._full()
+        blocks = [*table[first:last], *[self._anything()] * (self.random.random() < 0.05)]
+        return request, blocks, first, group, replaces
 
     def _partial(self) -> tuple[object, ...]:
         request = self._request()
@@ -270,9 +271,11 @@ class Pair:
         if name == "lookup_longest":
             return list(takewhile(lambda block: block is not None, self.theirs.lookup(*arguments)))
         if name == "cache_slots":
-            request, blocks, first, group = arguments
+            request, blocks, first, group, *replaces = arguments
             table = [0] * first + blocks
-            return _outcome(self.theirs, "cache_full_blocks", (request, table, first, len(table), group))
+            return _outcome(
+                self.theirs, "cache_full_blocks", (request, table, first, len(table), group, None, *replaces)
+            )
         if name == "find_matrix":
             return self._matrix(*arguments)
         if name == "uses":

@@ -191,7 +191,7 @@ def test_a_request_of_another_contract_is_refused() -> None:
         with pytest.raises(InvalidArgument, match="contract"):
             pool.cache_full_blocks(request, [2], 0, 1, 0)
         program = pool.program()
-        program.cache_full_blocks(request, [2], 0, 0)
+        program.cache_slots(request, [2], 0, 0)
         with pytest.raises(InvalidArgument, match="contract"):
             program.run()
         with pytest.raises(InvalidArgument, match="20 bytes"):

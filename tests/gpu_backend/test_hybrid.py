@@ -63,9 +63,15 @@ def config(*groups: GroupConfig, hybrid: HybridConfig | None = None, blocks: int
 class Model:
     """A cache, and its steps one by one."""
 
-    def __init__(self, *groups: GroupConfig, hybrid: HybridConfig | None = None, blocks: int = 20) -> None:
+    def __init__(
+        self,
+        *groups: GroupConfig,
+        hybrid: HybridConfig | None = None,
+        blocks: int = 20,
+        cache: type[HybridCache] = HybridCache,
+    ) -> None:
         self.pool = BlockPool(config(*groups, hybrid=hybrid, blocks=blocks))
-        self.cache = HybridCache(self.pool)
+        self.cache = cache(self.pool)
 
     def request(self, name: str, tokens: int | Sequence[int]) -> Request:
         return self.pool.request(name, range_of(tokens))
@@ -129,6 +135,16 @@ def test_a_cache_needs_settings() -> None:
         HybridCache(BlockPool.__new__(BlockPool))
     with pytest.raises(InvalidArgument, match="BlockPool"):
         HybridCache(None)  # type: ignore[arg-type]
+
+
+def test_a_pool_has_one_cache() -> None:
+    model = Model(FULL)
+    model.run(model.request("r", 4), 4)
+    for _ in range(2):
+        with pytest.raises(InvalidArgument, match="the pool has a cache already"):
+            HybridCache(model.pool)
+    model.cache.release("r")
+    HybridCache(BlockPool.restore(model.pool.save()))
 
 
 def test_a_saved_pool_keeps_its_settings() -> None:
@@ -815,8 +831,7 @@ def test_a_second_thread_is_kept_out_of_cache_and_pool() -> None:
                 self.match(request)
             super()._do_chunk(running, start, end)
 
-    model = Model(FULL)
-    model.cache = Disturbed(model.pool)
+    model = Model(FULL, cache=Disturbed)
     request = model.request("r", 4)
     model.run(request, 4)
     assert refused == ["refused"] * 2

@@ -90,7 +90,7 @@ def at_once(pool: BlockPool) -> None:
     """The same as a program."""
     program = pool.program()
     program.allocate(8, "r1")
-    program.cache_full_blocks(pool.request("r1", list(range(32))), list(range(1, 9)), 0, 0)
+    program.cache_slots(pool.request("r1", list(range(32))), list(range(1, 9)), 0, 0)
     program.run()
 
 

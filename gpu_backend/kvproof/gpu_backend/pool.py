@@ -87,6 +87,9 @@ class BlockPool(_core.PoolBase):
     _observer: Observer | None = None
     """Made when somebody looks, for the arena that there is then."""
 
+    _has_cache = False
+    """Whether a `HybridCache` was made of the pool. There is no second one, which would not know what runs."""
+
     def __init__(self, config: PoolConfig, device: str = "cpu", *, events: bool = True) -> None:
         if self._is_made:
             raise InvalidArgument("the pool is made already; BlockPool(config) makes another one")

@@ -70,7 +70,7 @@ def _alone(method: Callable[Concatenate[Cache, P], Answer]) -> Callable[Concaten
 
 
 class HybridCache:
-    """Runs requests over all groups of a pool that has hybrid settings.
+    """Runs requests over all groups of a pool that has hybrid settings. A pool has one cache, for as long as it lives.
 
     Every operation happens as a whole or not at all; whoever else enters the cache or its pool meanwhile, in another
     thread or in this one, gets ConcurrentUse (ERR-ATOMIC-1, ERR-OWNER-1). What is not refused can end in its middle all
@@ -83,6 +83,8 @@ class HybridCache:
     def __init__(self, pool: BlockPool) -> None:
         if not isinstance(pool, BlockPool) or not pool._is_made:
             raise InvalidArgument(f"pool must be one that BlockPool(config) or restore has made, not {shown(pool)}")
+        if pool._has_cache:
+            raise InvalidArgument("the pool has a cache already, which knows what runs; use it, or make another pool")
         self.pool = pool
         self.running: dict[Holder, Running] = {}
         self._geometry = Geometry(pool.config)
@@ -91,6 +93,7 @@ class HybridCache:
         self._torn_with: BaseException | None = None
         self._moved_to: dict[int, list[int]] = {}
         """Open step -> the blocks to which its chunks moved keys of states."""
+        pool._has_cache = True
 
     # Questions
 

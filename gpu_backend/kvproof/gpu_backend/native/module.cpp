@@ -427,7 +427,7 @@ void free_pool(PyObject* self) {
   KV_METHOD(contains, "Whether the block has the key, reserved or committed (POOL-CONTAINS-1)."), \
   KV_METHOD(full_key, "The block's servable key at the end of its slot (POOL-CONTAINS-2)."), \
   KV_METHOD(cache_full_blocks, "Register the full keys of the slots first .. last-1 (REG-FULL-*)."), \
-  KV_METHOD(cache_slots, "Register the full keys of the slots from `first` on, one for each block (REG-FULL-*)."), \
+  KV_METHOD(cache_slots, "Register the full keys of the slots from `first` on, one for each block; null leaves its slot out (REG-FULL-*)."), \
   KV_METHOD(cache_partial_block, "Register one key (REG-PARTIAL-*)."), \
   KV_METHOD(evict, "Drop all keys of the blocks (POOL-EVICT-*)."), \
   KV_METHOD(move, "Hand all keys of one block to another (POOL-MOVE-*)."), \

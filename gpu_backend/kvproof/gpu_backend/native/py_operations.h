@@ -313,14 +313,16 @@ inline PyObject* pool_cache_full_blocks(KV_SIGNATURE) {
 
 /// A part of a table, whose blocks are those of the slots from `first` on: what it costs does not depend on the rest.
 inline PyObject* pool_cache_slots(KV_SIGNATURE) {
-  KV_ENTER("cache_slots", 4, "request", "block_ids", "first", "group");
+  KV_ENTER("cache_slots", 4, "request", "block_ids", "first", "group", "replace");
   PyObject** ids;
   Py_ssize_t n;
   int32_t first;
-  if (!as_items("block_ids", arg[1], &ids, &n) || !as_word("first", arg[2], &first) || !reserve_words(pool, n, 1, 0))
+  bool replace = false;
+  if (!as_items("block_ids", arg[1], &ids, &n) || !as_word("first", arg[2], &first) ||
+      (arg[4] != nullptr && !as_bool("replace", arg[4], &replace)) || !reserve_words(pool, n, 1, 0))
     return nullptr;
   Words words(pool);
-  if (!put_naming(self, kOpCacheFull, arg[0], arg[3], false, words)) return nullptr;
+  if (!put_naming(self, kOpCacheFull, arg[0], arg[3], replace, words)) return nullptr;
   words.put(first).put(static_cast<int32_t>(n));
   if (!put_blocks(ids, n, words)) return nullptr;
   return done(run_program(self, words.count(), 0, call));
