@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import copy
+import pickle
 import sys
 import threading
 from collections import Counter
@@ -836,6 +838,12 @@ def test_a_second_thread_is_kept_out_of_cache_and_pool() -> None:
     model.run(request, 4)
     assert refused == ["refused"] * 2
     assert model.pool.num_free == 18
+
+
+@pytest.mark.parametrize("duplicate", [copy.copy, copy.deepcopy, pickle.dumps])
+def test_two_caches_never_share_a_pool_by_a_copy(duplicate: Callable[[HybridCache], object]) -> None:
+    with pytest.raises(TypeError, match="a pool has one cache"):
+        duplicate(Model(FULL).cache)
 
 
 @pytest.mark.clause("ERR-OWNER-1")

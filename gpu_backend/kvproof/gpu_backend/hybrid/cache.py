@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable, Sequence
-from typing import Concatenate, ParamSpec, TypeVar, TypeVarTuple
+from typing import Concatenate, NoReturn, ParamSpec, TypeVar, TypeVarTuple
 
 from kvproof.gpu_backend import _core
 from kvproof.gpu_backend.checks import check_int, check_name
@@ -94,6 +94,10 @@ class HybridCache:
         self._moved_to: dict[int, list[int]] = {}
         """Open step -> the blocks to which its chunks moved keys of states."""
         pool._has_cache = True
+
+    def __reduce_ex__(self, protocol: object) -> NoReturn:
+        """A copy would know nothing of what becomes of the pool."""
+        raise TypeError("a HybridCache cannot be copied or pickled; a pool has one cache")
 
     # Questions
 
