@@ -140,6 +140,7 @@ class Pair:
             "lookup_longest": (1, lambda: ([self._key() for _ in range(self.random.randint(0, MOST_BLOCKS))],)),
             "find_matrix": (3, lambda: (self._request(),)),
             "uses": (3, lambda: (self._some(range(self.config.num_blocks)), self._holder())),
+            "num_held": (2, lambda: (self._holder(),)),
             "read": (1, lambda: (self._block(), self._holder())),
             "full_key": (1, lambda: (self._block(),)),
             "contains": (1, lambda: (self._key(), self._block())),
@@ -215,8 +216,9 @@ class Pair:
 
     def _slots(self) -> tuple[object, ...]:
         """The part of a table that `cache_full_blocks` would read, now and then a block more."""
-        request, table, first, last, group, *_ = self._full()
-        return request, [*table[first:last], *[self._anything()] * (self.random.random() < 0.05)], first, group
+        request, table, first, last, group, _, replaces = self._full()
+        blocks = [*table[first:last], *[self._anything()] * (self.random.random() < 0.05)]
+        return request, blocks, first, group, replaces
 
     def _partial(self) -> tuple[object, ...]:
         request = self._request()
@@ -269,13 +271,17 @@ class Pair:
         if name == "lookup_longest":
             return list(takewhile(lambda block: block is not None, self.theirs.lookup(*arguments)))
         if name == "cache_slots":
-            request, blocks, first, group = arguments
+            request, blocks, first, group, *replaces = arguments
             table = [0] * first + blocks
-            return _outcome(self.theirs, "cache_full_blocks", (request, table, first, len(table), group))
+            return _outcome(
+                self.theirs, "cache_full_blocks", (request, table, first, len(table), group, None, *replaces)
+            )
         if name == "find_matrix":
             return self._matrix(*arguments)
         if name == "uses":
             return [self._use(self.state.blocks[block], arguments[1]) for block in arguments[0]]
+        if name == "num_held":
+            return sum(self._is_held(block, *arguments) for block in self.state.blocks[1:])
         return _outcome(self.theirs, name, arguments)
 
     def _matrix(self, request: reference.Request) -> bytes:
@@ -285,11 +291,15 @@ class Pair:
         found = [getattr(hit, part) for part in ("block", "reserved", "pending") for hit in hits]
         return array("i", [-1 if block is None else block for block in found]).tobytes()
 
-    def _use(self, block: BlockState, holder: str | None) -> tuple[int, bool, int, int]:
-        """References, whether the holder writes the block, how far its keys and its other readers reach."""
+    def _is_held(self, block: BlockState, holder: str | None) -> bool:
+        return any(name == holder for name, _ in block.holders) if self.named else block.ref_cnt > 0
+
+    def _use(self, block: BlockState, holder: str | None) -> tuple[int, bool, bool, int, int]:
+        """References, whether the holder holds and writes the block, how far its keys and its other readers reach."""
         named = max([position for _, position in block.keys], default=0)
         read = max([served.position for name, served in block.holders if served and name != holder], default=0)
-        return block.ref_cnt, self.named and block.writer == holder, named, read
+        writes = self.named and block.writer == holder
+        return block.ref_cnt, self._is_held(block, holder), writes, named, read
 
     def _compare_state(self) -> None:
         self.state = state = self.theirs.observe()

@@ -138,11 +138,8 @@ class RecordedPool(BlockPool):
         return program.run()[0]
 
     def _ask(self, operation: str, *words: int) -> None:
-        self._enter(operation)
-        try:
+        with self._hold(operation):
             self._run(array("i", [OPCODES[operation], *words]))
-        finally:
-            self._leave()
 
     def _key(self, key: Key) -> tuple[int, ...]:
         return (int.from_bytes(key[-GROUP_ID_BYTES:], "big", signed=True), *array("i", key[:-GROUP_ID_BYTES]))
@@ -154,7 +151,7 @@ class RecordedPool(BlockPool):
 
     def touch(self, block_id: int, key: Key, holder: Holder | None = None) -> None:
         """See above."""
-        self._do(lambda program: program.touch([block_id], [key], holder))
+        self._do(lambda program: program.touch_all([block_id], [key], holder))
 
     def free(self, block_ids: Sequence[int], holder: Holder | None = None) -> None:
         """See above."""
@@ -194,7 +191,7 @@ class RecordedPool(BlockPool):
         """By a program; a slot that is masked is null."""
         named = mask or [True] * (last - first)
         blocks = [block if is_named else 0 for block, is_named in zip(block_ids[first:last], named, strict=True)]
-        self._do(lambda program: program.cache_full_blocks(request, blocks, first, group, replace))
+        self._do(lambda program: program.cache_slots(request, blocks, first, group, replace))
 
     def cache_partial_block(
         self, request: Any, block_id: int, position: int, group: int, replace: bool = False

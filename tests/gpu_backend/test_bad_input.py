@@ -191,7 +191,7 @@ def test_a_request_of_another_contract_is_refused() -> None:
         with pytest.raises(InvalidArgument, match="contract"):
             pool.cache_full_blocks(request, [2], 0, 1, 0)
         program = pool.program()
-        program.cache_full_blocks(request, [2], 0, 0)
+        program.cache_slots(request, [2], 0, 0)
         with pytest.raises(InvalidArgument, match="contract"):
             program.run()
         with pytest.raises(InvalidArgument, match="20 bytes"):
@@ -371,15 +371,19 @@ def test_a_hand_is_made_by_its_pool_and_good_for_one_operation() -> None:
     pool, _ = begun()
     with pytest.raises(TypeError):
         _core.Hand()
-    hand = pool._hold("a test")
-    assert hand.allocate(1, "r2") == [3]
-    with pytest.raises(ConcurrentUse):
-        pool.allocate(1, "r2")
-    with pytest.raises(ConcurrentUse):
-        pool._hold("another")
-    pool._leave()
+    with pool._hold("a test") as hand:
+        assert hand.allocate(1, "r2") == [3]
+        with pytest.raises(ConcurrentUse):
+            pool.allocate(1, "r2")
+        with pytest.raises(ConcurrentUse), pool._hold("another"):
+            pass
+        with pytest.raises(ConcurrentUse), hand:
+            pass
+        assert pool._hand is hand
     with pytest.raises(ConcurrentUse):
         hand.free([3], "r2")
+    with pytest.raises(ConcurrentUse):
+        pool._hand  # noqa: B018
     pool.free([3], "r2")
     goes_on(pool)
 
@@ -387,3 +391,26 @@ def test_a_hand_is_made_by_its_pool_and_good_for_one_operation() -> None:
 def test_a_core_class_refuses_what_its_caller_has_to_check() -> None:
     with pytest.raises(InvalidArgument, match="request_id"):
         _core.RequestBase(7, [1], 4, 2, bytes(16), (), ())  # type: ignore[arg-type]
+
+
+class Odd(int):
+    """A number that may compare as it likes."""
+
+
+def test_an_error_says_of_which_type_a_value_is_that_looks_like_another_one() -> None:
+    pool, _ = begun()
+    with pytest.raises(InvalidArgument, match="not 1 of type Odd"):
+        pool.allocate(Odd(1), "r2")
+    with pytest.raises(InvalidArgument, match=r"not True$"):
+        pool.allocate(True, "r2")
+    with pytest.raises(PoolError, match="a value of type int that cannot be shown"):
+        pool.commit(10**5000)
+    goes_on(pool)
+
+
+@pytest.mark.parametrize("keys", [-1, 2**30, 2**63])
+def test_room_is_made_for_no_more_keys_than_there_can_be(keys: int) -> None:
+    pool, _ = begun()
+    with pytest.raises(OutOfRange, match=f"keys is {keys}; allowed is 0 to 1073741823"):
+        pool.reserve(keys)
+    goes_on(pool)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import copy
+import pickle
 import sys
 import threading
 from collections import Counter
@@ -15,11 +17,12 @@ import pytest
 
 from kvproof.gpu_backend import BlockPool, Request, _core, queued_copies
 from kvproof.gpu_backend.hashing import make_key
-from kvproof.gpu_backend.hybrid import ChunkWrite, HybridCache, Match, Running
+from kvproof.gpu_backend.hybrid import ChunkWrite, HybridCache, Match, Running, TornCache
 from kvproof.gpu_backend.hybrid.geometry import Geometry
 from kvproof.gpu_backend.hybrid.hits import look_up, match
 from kvproof.spec.errors import (
     AlreadyAdmitted,
+    AlreadyHeld,
     ConcurrentUse,
     ContentConflict,
     InvalidArgument,
@@ -29,6 +32,7 @@ from kvproof.spec.errors import (
     NotAdmitted,
     NotAligned,
     NotCommitted,
+    NotReferenced,
     OutOfBlocks,
     OutOfOrder,
     OutOfRange,
@@ -61,9 +65,15 @@ def config(*groups: GroupConfig, hybrid: HybridConfig | None = None, blocks: int
 class Model:
     """A cache, and its steps one by one."""
 
-    def __init__(self, *groups: GroupConfig, hybrid: HybridConfig | None = None, blocks: int = 20) -> None:
+    def __init__(
+        self,
+        *groups: GroupConfig,
+        hybrid: HybridConfig | None = None,
+        blocks: int = 20,
+        cache: type[HybridCache] = HybridCache,
+    ) -> None:
         self.pool = BlockPool(config(*groups, hybrid=hybrid, blocks=blocks))
-        self.cache = HybridCache(self.pool)
+        self.cache = cache(self.pool)
 
     def request(self, name: str, tokens: int | Sequence[int]) -> Request:
         return self.pool.request(name, range_of(tokens))
@@ -127,6 +137,16 @@ def test_a_cache_needs_settings() -> None:
         HybridCache(BlockPool.__new__(BlockPool))
     with pytest.raises(InvalidArgument, match="BlockPool"):
         HybridCache(None)  # type: ignore[arg-type]
+
+
+def test_a_pool_has_one_cache() -> None:
+    model = Model(FULL)
+    model.run(model.request("r", 4), 4)
+    for _ in range(2):
+        with pytest.raises(InvalidArgument, match="the pool has a cache already"):
+            HybridCache(model.pool)
+    model.cache.release("r")
+    HybridCache(BlockPool.restore(model.pool.save()))
 
 
 def test_a_saved_pool_keeps_its_settings() -> None:
@@ -221,12 +241,14 @@ def test_what_a_holder_has_to_know_of_a_block() -> None:
     model.step(lambda: model.cache.admit(request, 4))
     key = request.key_at(0, 4)
     assert key is not None
-    assert model.pool.uses([1, 2], "r") == [(1, True, 4, 0), (0, False, 0, 0)]
+    assert model.pool.uses([1, 2], "r") == [(1, True, True, 4, 0), (0, False, False, 0, 0)]
     model.step(lambda: model.pool.touch(1, key, "other"))
-    assert model.pool.uses([1], "r") == [(2, True, 4, 4)]
-    assert model.pool.uses([1], "other") == [(2, False, 4, 0)]
+    assert model.pool.uses([1], "r") == [(2, True, True, 4, 4)]
+    assert model.pool.uses([1], "other") == [(2, True, False, 4, 0)]
+    assert model.pool.uses([1], "nobody") == [(2, False, False, 4, 4)]
+    assert [model.pool.num_held(name) for name in ("r", "other", "nobody")] == [1, 1, 0]
     [use] = model.pool.uses([1], "r")
-    assert (use.references, use.is_writer, use.named_to, use.read_to) == use
+    assert (use.references, use.is_held, use.is_writer, use.named_to, use.read_to) == use
     with pytest.raises(InvalidBlock):
         model.pool.uses([20], "r")
 
@@ -811,12 +833,17 @@ def test_a_second_thread_is_kept_out_of_cache_and_pool() -> None:
                 self.match(request)
             super()._do_chunk(running, start, end)
 
-    model = Model(FULL)
-    model.cache = Disturbed(model.pool)
+    model = Model(FULL, cache=Disturbed)
     request = model.request("r", 4)
     model.run(request, 4)
     assert refused == ["refused"] * 2
     assert model.pool.num_free == 18
+
+
+@pytest.mark.parametrize("duplicate", [copy.copy, copy.deepcopy, pickle.dumps])
+def test_two_caches_never_share_a_pool_by_a_copy(duplicate: Callable[[HybridCache], object]) -> None:
+    with pytest.raises(TypeError, match="a pool has one cache"):
+        duplicate(Model(FULL).cache)
 
 
 @pytest.mark.clause("ERR-OWNER-1")
@@ -831,9 +858,9 @@ def test_what_runs_in_the_middle_of_an_operation_is_kept_out_of_cache_and_pool()
     ]
 
     def disturb(frame: FrameType, event: str, _: object) -> Any:
-        if Path(frame.f_code.co_filename).parent.name != "hybrid" or frame.f_code.co_qualname.startswith("_Alone"):
+        if Path(frame.f_code.co_filename).parent.name != "hybrid":
             return None
-        if event == "line" and frame.f_code.co_name not in ("admit", "advance", "commit", "_alone"):
+        if event == "line" and frame.f_code.co_name != "run_alone":
             for intrude in intrusions:
                 try:
                     outcomes.append(intrude())
@@ -852,6 +879,102 @@ def test_what_runs_in_the_middle_of_an_operation_is_kept_out_of_cache_and_pool()
     assert set(outcomes) == {ConcurrentUse}
     assert model.pool.observe() == alone.pool.observe()
     assert model.tables("r") == alone.tables("r")
+
+
+# --- misuse -----------------------------------------------------------------------------------------------------------
+
+
+def lose(model: Model, name: str) -> None:
+    """Free what a request holds behind the cache's back (GROUP-OWN-1)."""
+    model.pool.finish(name, model.cache.running[name].blocks())
+
+
+def pin(model: Model, request: Request) -> None:
+    """Touch a block in the name of a request that is not admitted yet (GROUP-OWN-1)."""
+    key = request.key_at(0, 4)
+    assert key is not None
+    [block] = model.pool.lookup([key])
+    assert block is not None
+    model.pool.touch(block, key, request.request_id)
+
+
+MISUSES: dict[str, tuple[Callable[[Model, Request, Request], object], Callable[[Model, Request, Request], object]]] = {
+    "admit": (lambda model, _, waits: pin(model, waits), lambda model, _, waits: model.cache.admit(waits, 9)),
+    "release": (lambda model, *_: lose(model, "r"), lambda model, *_: model.cache.release("r")),
+    "advance": (lambda model, *_: lose(model, "r"), lambda model, runs, _: model.cache.advance(runs, 11)),
+    "truncate": (lambda model, *_: lose(model, "r"), lambda model, runs, _: model.cache.truncate(runs, 6)),
+    "truncate to nothing": (lambda model, *_: lose(model, "r"), lambda model, runs, _: model.cache.truncate(runs, 0)),
+}
+
+
+@pytest.mark.clause("GROUP-OWN-1")
+@pytest.mark.parametrize("groups", [(FULL,), (FULL, STATE), (window(5), FULL)])
+@pytest.mark.parametrize("operation", MISUSES)
+def test_a_misuse_that_is_seen_before_anything_changes_tears_no_cache(
+    operation: str, groups: tuple[GroupConfig, ...]
+) -> None:
+    misuse, call = MISUSES[operation]
+    model = Model(*groups)
+    runs, waits = model.request("r", 14), model.request("r2", 14)
+    model.run(runs, 4, 8, 10)
+    model.pool.begin_step()
+    misuse(model, runs, waits)
+    before = model.pool.observe(), repr(model.cache.running)
+    for _ in range(2):
+        with pytest.raises((AlreadyHeld, NotReferenced)):
+            call(model, runs, waits)
+        assert (model.pool.observe(), repr(model.cache.running)) == before
+    model.cache.match(model.request("other", 14))
+
+
+@pytest.mark.clause("GROUP-OWN-1")
+def test_a_slot_that_was_lost_is_seen_before_another_group_lets_go_of_one() -> None:
+    model = Model(window(2), window(2))
+    request = model.request("r", 14)
+    model.run(request, 4, 8)
+    model.pool.begin_step()
+    lost = model.tables("r")[1][0]
+    model.pool.free([lost], "r")
+    before = model.pool.observe(), repr(model.cache.running)
+    for _ in range(2):
+        with pytest.raises(NotReferenced, match=f"taken block {lost} from 'r'"):
+            model.cache.advance(request, 12)
+        assert (model.pool.observe(), repr(model.cache.running)) == before
+
+
+def test_a_failed_step_that_the_pool_cannot_take_back_tears_no_cache(monkeypatch: pytest.MonkeyPatch) -> None:
+    model = Model(FULL)
+    step = model.pool.begin_step()
+    model.cache.admit(model.request("r", 8), 8)
+
+    def refuse(hand: _core.Hand, names: Sequence[str]) -> None:
+        raise NotReferenced(str(names))
+
+    with monkeypatch.context() as changed:
+        changed.setattr(_core.Hand, "rollback", refuse)
+        with pytest.raises(NotReferenced):
+            model.cache.fail(step)
+    assert model.cache.fail(step) == ["r"]
+
+
+@pytest.mark.clause("GROUP-OWN-1")
+def test_a_misuse_that_shows_in_the_middle_of_an_operation_is_the_cause_of_what_follows() -> None:
+    model = Model(FULL)
+    runs = model.request("r", 12)
+    model.run(runs, 8)
+    model.pool.begin_step()
+    [blocks] = model.tables("r")
+    model.pool.cache_partial_block(runs, blocks[1], 6, 0)
+    reader, key = model.request("r2", 9), runs.key_at(0, 6)
+    model.cache.admit(reader, 9)
+    model.pool.evict(blocks)
+    model.pool.free(model.tables("r2")[0], "r2")
+    assert key is not None
+    with pytest.raises(PoolError) as first:
+        model.cache.rollback(["r", "r2"])
+    with pytest.raises(TornCache, match=f"rollback ended in its middle.*{type(first.value).__name__}") as torn:
+        model.cache.match(reader)
+    assert torn.value.__cause__ is first.value
 
 
 # --- beside the reference ---------------------------------------------------------------------------------------------

@@ -27,6 +27,7 @@ INTRUSIONS: dict[str, Callable[[BlockPool], object]] = {
     "lookup_longest": lambda pool: pool.lookup_longest([KEY]),
     "find_matrix": lambda pool: pool.find_matrix(pool.request("r1", [1] * 4)),
     "uses": lambda pool: pool.uses([1], "r1"),
+    "num_held": lambda pool: pool.num_held("r1"),
     "find": lambda pool: pool.find([KEY]),
     "contains": lambda pool: pool.contains(KEY, 1),
     "full_key": lambda pool: pool.full_key(1),
@@ -89,7 +90,7 @@ def at_once(pool: BlockPool) -> None:
     """The same as a program."""
     program = pool.program()
     program.allocate(8, "r1")
-    program.cache_full_blocks(pool.request("r1", list(range(32))), list(range(1, 9)), 0, 0)
+    program.cache_slots(pool.request("r1", list(range(32))), list(range(1, 9)), 0, 0)
     program.run()
 
 

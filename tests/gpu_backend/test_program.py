@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+import re
 from array import array
 
 import pytest
 
-from kvproof.gpu_backend import BlockPool, StepProgram
-from kvproof.spec.errors import InvalidArgument, OutOfBlocks, OutOfRange
+from kvproof.gpu_backend import BlockPool, StepProgram, _core
+from kvproof.spec.errors import ContentConflict, InvalidArgument, NotReferenced, OutOfBlocks, OutOfRange, PoolError
 from kvproof.spec.vocabulary import CommitMode, HolderMode
 from tests.gpu_backend.pools import config
 from tests.gpu_backend.tools import script
 
 CrampedPool = script("fuzz_core").CrampedPool
+
+REQUEST = BlockPool(config()).request("r1", list(range(8)))
 
 
 @pytest.mark.parametrize("events", [True, False])
@@ -35,12 +38,12 @@ def test_a_program_does_what_its_operations_do(events: bool) -> None:
     program = at_once.program()
     program.begin_step()
     program.allocate(2, "r1")
-    program.cache_full_blocks(requests[1], [1, 2], 0, 0)
+    program.cache_slots(requests[1], [1, 2], 0, 0)
     program.attach(1, keys[0], "r2")
     program.rollback(["r2"])
     program.commit(1)
     program.begin_step()
-    program.touch([2], [keys[1]], "r3")
+    program.touch_all([2], [keys[1]], "r3")
     program.free([1, 2], "r1")
     program.lookup([*keys, bytes(20)])
     expected = [begun, taken, None, None, rolled_back, None, 2, None, None, found]
@@ -80,6 +83,80 @@ def test_the_first_refusal_ends_a_program_and_keeps_what_was_done() -> None:
     assert pool.num_free == 5
 
 
+REFUSED: dict[str, tuple[object, ...]] = {
+    "allocate": (99, "r1"),
+    "touch_all": ([2, 1], [bytes(20), bytes(20)], "r2"),
+    "free": ([1, 2, 8], "r1"),
+    "cache_slots": (REQUEST, [1, 9], 0, 0),
+    "cache_partial_block": (REQUEST, 8, 4, 0),
+    "evict": ([1, 2, 99],),
+    "move": (1, 99),
+    "copy": (8, 7, "r1"),
+    "reset": (),
+    "commit": (7,),
+    "attach": (1, bytes(20), "r2"),
+    "finish": ("r1", [1, 8]),
+}
+
+
+@pytest.mark.clause("ERR-TEXT-1")
+@pytest.mark.parametrize("operation", REFUSED)
+def test_a_refusal_has_the_words_of_the_pools_call(operation: str) -> None:
+    pool = BlockPool(config(commit=CommitMode.STEPS))
+    pool.begin_step()
+    pool.allocate(2, "r1")
+    program = pool.program()
+    getattr(program, operation)(*REFUSED[operation])
+    with pytest.raises(PoolError) as by_program:
+        program.run()
+    with pytest.raises(PoolError) as by_call:
+        getattr(pool, operation)(*REFUSED[operation])
+    assert type(by_program.value) is type(by_call.value)
+    assert str(by_program.value) == str(by_call.value)
+
+
+def test_the_operations_of_a_program_are_those_of_the_pool() -> None:
+    own = {"run", "pool", "results"}
+    names = {name for name in dir(StepProgram) if not name.startswith("_")} - own
+    questions = {"lookup_longest", "find", "find_matrix", "uses", "num_held", "contains", "full_key"}
+    left_out = {"touch", "cache_full_blocks", "write", "read"}
+    assert names == {name for name in vars(_core.Hand) if not name.startswith("_")} - questions - left_out - {
+        "num_free"
+    }
+
+
+def test_a_key_too_few_is_refused_alike_by_a_program_and_its_pool() -> None:
+    pool = BlockPool(config())
+    for each in (pool, pool.program()):
+        with pytest.raises(OutOfRange, match=r"keys is .* one key for each block"):
+            each.touch_all([1, 2], [bytes(20)], "r1")
+
+
+def test_a_program_registers_anew_where_the_pool_does() -> None:
+    pools = [BlockPool(config(commit=CommitMode.IMMEDIATE)) for _ in range(2)]
+    for pool in pools:
+        taken = pool.allocate(2, "r1")
+        for tokens, replace in (([1] * 8, False), ([2] * 8, True)):
+            if pool is pools[0]:
+                pool.cache_slots(pool.request("r1", tokens), taken, 0, 0, replace)
+            else:
+                program = pool.program()
+                program.cache_slots(pool.request("r1", tokens), taken, 0, 0, replace)
+                program.run()
+    assert pools[0].observe() == pools[1].observe()
+    with pytest.raises(ContentConflict):
+        pools[0].cache_slots(pools[0].request("r1", [3] * 8), taken, 0, 0)
+
+
+def test_a_refusal_tells_what_was_given_when_the_operation_was_added() -> None:
+    pool = BlockPool(config())
+    program, given = pool.program(), [1, 2]
+    program.free(given, "r1")
+    given.clear()
+    with pytest.raises(NotReferenced, match=re.escape("free([1, 2], 'r1'), item 0: a block is used")):
+        program.run()
+
+
 def test_a_program_makes_room_in_its_middle() -> None:
     pools = [kind(config(40)) for kind in (CrampedPool, BlockPool)]
     done = []
@@ -89,7 +166,7 @@ def test_a_program_makes_room_in_its_middle() -> None:
             name, blocks = f"r{turn}", list(range(1 + 10 * turn, 11 + 10 * turn))
             request = pool.request(name, [turn] * 40)
             program.allocate(10, name)
-            program.cache_full_blocks(request, blocks, 0, 0)
+            program.cache_slots(request, blocks, 0, 0)
             program.lookup([request.key_at(0, 4 * (i + 1)) or b"" for i in range(10)] * 20)
             program.free(blocks, name)
         done.append(program.run())
@@ -141,10 +218,9 @@ def test_words_that_are_no_program_are_refused_and_change_nothing(words: list[in
         lambda program: program.allocate(1, None),
         lambda program: program.allocate(1, "copy:pool:1:2"),
         lambda program: program.free("12", "r1"),
-        lambda program: program.touch([1], [b"short"], "r1"),
-        lambda program: program.touch([1], [], "r1"),
+        lambda program: program.touch_all([1], [b"short"], "r1"),
         lambda program: program.rollback(["copy:1"]),
-        lambda program: program.cache_full_blocks("r1", [1], 0, 0),
+        lambda program: program.cache_slots("r1", [1], 0, 0),
     ],
 )
 def test_bad_arguments_are_refused_when_they_are_added(add: object) -> None:

@@ -55,6 +55,9 @@ KINDS = {GroupKind.FULL_ATTENTION: 0, GroupKind.SLIDING_WINDOW: 1, GroupKind.REC
 GROWTH = 8
 """A region grows by at least one row in so many."""
 
+MOST_KEYS = 2**30 - 1
+"""A region has fewer rows than `kMostRows` in native/layout.h."""
+
 FIRST_EVENTS = 2**12
 FIRST_HOLDERS = 2**8
 FIRST_IN_FLIGHT = 2**8
@@ -83,6 +86,9 @@ class BlockPool(_core.PoolBase):
 
     _observer: Observer | None = None
     """Made when somebody looks, for the arena that there is then."""
+
+    _has_cache = False
+    """Whether a `HybridCache` was made of the pool. There is no second one, which would not know what runs."""
 
     def __init__(self, config: PoolConfig, device: str = "cpu", *, events: bool = True) -> None:
         if self._is_made:
@@ -118,15 +124,12 @@ class BlockPool(_core.PoolBase):
 
         Whoever has them can compute the pool's hashes: with `xxh3_128` they are a secret like the seed.
         """
-        self._enter("save")
-        try:
+        with self._hold("save"):
             names, texts, told = self._behind()
             arena = self._memory.tobytes()
             return saving.write(
                 SavedState(self.config, self._tells_events, self.hasher, self._rows(), arena, names, texts, told)
             )
-        finally:
-            self._leave()
 
     def check(self) -> None:
         """Raise `CorruptedState` if the arena breaks an invariant. It takes time in proportion to the pool."""
@@ -147,36 +150,27 @@ class BlockPool(_core.PoolBase):
 
     def take_events(self) -> list[Event]:
         """Everything since the last time, once (EVENT-DRAIN-1)."""
-        self._enter("take_events")
-        try:
+        with self._hold("take_events"):
             events = [self._event(raw) for raw in self._events()]
             self._drop_events()
             return events
-        finally:
-            self._leave()
 
     def observe(self) -> PoolState:
         """The whole state as a value, for comparison; it changes nothing (OBSERVE-1)."""
-        self._enter("observe")
-        try:
+        with self._hold("observe"):
             if self._observer is None:
                 self._observer = Observer(self.views())
             return self._observer.state(self._names, [self._event(raw) for raw in self._events()])
-        finally:
-            self._leave()
 
     def reserve(self, keys: int) -> None:
         """Make room for so many keys in all, so that no later call has to, which lays the whole arena out anew.
 
         A pool begins with room for an eighth more keys than it has blocks. Raises OutOfRange and MemoryError.
         """
-        check_int("keys", keys, 0, None)
-        self._enter("reserve")
-        try:
+        check_int("keys", keys, 0, MOST_KEYS)
+        with self._hold("reserve"):
             if keys > self._rows()[REGIONS["entries"]]:
                 self._grow(REGIONS["entries"], keys)
-        finally:
-            self._leave()
 
     @property
     def arena(self) -> torch.Tensor:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 from kvproof.gpu_backend import _core
 from kvproof.gpu_backend.checks import check_list, check_name
-from kvproof.gpu_backend.refusals import refusal, shown
+from kvproof.gpu_backend.refusals import out_of_range, refusal, shown
 from kvproof.gpu_backend.request import Request
 from kvproof.spec.errors import InvalidArgument
 from kvproof.spec.vocabulary import COPY_PREFIX, GROUP_ID_BYTES, POOL_COPY_PREFIX, CommitMode, Holder, HolderMode, Key
@@ -65,7 +65,11 @@ class _Answers:
 
 @dataclass(frozen=True, slots=True)
 class _Operation:
+    """`name` and `arguments` are those of the pool's call, for the text of an error."""
+
     name: str
+    opcode: str
+    arguments: tuple[object, ...]
     words: list[Word]
     decode: Decode
 
@@ -74,8 +78,10 @@ class _Operation:
 class StepProgram:
     """Operations on one pool, in the order in which they were added; `run` runs them once, and can be called again.
 
-    The first operation that is refused ends the run with the typed error that its call would raise. Those before it
-    were done, and `results` has what they answered.
+    Those that change a pool are here, under its names and with its arguments, and `lookup`. Not here are `touch` and
+    `cache_full_blocks`, in whose place are `touch_all` and `cache_slots`; other questions; and `write` and `read`.
+    The first operation that is refused ends the run with the typed error that its call would raise, in the same words.
+    Those before it were done, and `results` has what they answered.
     """
 
     pool: BlockPool
@@ -96,108 +102,111 @@ class StepProgram:
     def allocate(self, n: int, holder: Holder | None = None) -> None:
         """See `BlockPool.allocate`."""
         count = _word("n", n)
-        self._add("allocate", [self._holder(holder), count], lambda _, answers: answers.take(count))
+        self._add("allocate", (n, holder), [self._holder(holder), count], lambda _, answers: answers.take(count))
 
-    def touch(self, block_ids: Sequence[int], keys: Sequence[Key], holder: Holder | None = None) -> None:
+    def touch_all(self, block_ids: Sequence[int], keys: Sequence[Key], holder: Holder | None = None) -> None:
         """See `BlockPool.touch_all`."""
-        blocks, names = _blocks(block_ids), check_list("keys", keys)
+        blocks, names = list(check_list("block_ids", block_ids)), list(check_list("keys", keys))
         if len(blocks) != len(names):
-            raise InvalidArgument(f"there are {len(names)} keys for {len(blocks)} blocks; each block needs one")
-        items = [word for block, key in zip(blocks, names, strict=True) for word in (block, *self._key(key))]
-        self._add("touch", [self._holder(holder), len(blocks), *items])
+            raise out_of_range("keys", keys, "one key for each block")
+        items = [
+            word
+            for block, key in zip(blocks, names, strict=True)
+            for word in (_word("a block id", block), *self._key(key))
+        ]
+        self._add("touch_all", (blocks, names, holder), [self._holder(holder), len(blocks), *items], opcode="touch")
 
     def free(self, block_ids: Sequence[int], holder: Holder | None = None) -> None:
         """See `BlockPool.free`."""
         blocks = _blocks(block_ids)
-        self._add("free", [self._holder(holder), len(blocks), *blocks])
+        self._add("free", (blocks, holder), [self._holder(holder), len(blocks), *blocks])
 
     def lookup(self, keys: Sequence[Key]) -> None:
         """See `BlockPool.lookup`."""
-        found = [self._key(key) for key in check_list("keys", keys)]
-        words = [word for key in found for word in key]
-        self._add("lookup", [len(found), *words], lambda _, answers: answers.blocks(len(found)))
+        names = list(check_list("keys", keys))
+        words = [word for key in names for word in self._key(key)]
+        self._add("lookup", (names,), [len(names), *words], lambda _, answers: answers.blocks(len(names)))
 
     # Registration and removal
 
-    def cache_full_blocks(
+    def cache_slots(
         self, request: Request, block_ids: Sequence[int], first: int, group: int, replace: bool = False
     ) -> None:
-        """Register the full keys of the slots from `first` on, one for each block; null leaves its slot out."""
+        """See `BlockPool.cache_slots`."""
         blocks = _blocks(block_ids)
         words = [*self._naming(request, group, replace), _word("first", first), len(blocks), *blocks]
-        self._add("cache_full_blocks", words)
+        self._add("cache_slots", (request, blocks, first, group, replace or None), words, opcode="cache_full_blocks")
 
     def cache_partial_block(
         self, request: Request, block_id: int, position: int, group: int, replace: bool = False
     ) -> None:
         """See `BlockPool.cache_partial_block`."""
         words = [*self._naming(request, group, replace), _word("a block id", block_id), _word("position", position)]
-        self._add("cache_partial_block", words)
+        self._add("cache_partial_block", (request, block_id, position, group, replace or None), words)
 
     def evict(self, block_ids: Sequence[int]) -> None:
         """See `BlockPool.evict`."""
         blocks = _blocks(block_ids)
-        self._add("evict", [len(blocks), *blocks])
+        self._add("evict", (blocks,), [len(blocks), *blocks])
 
     def move(self, src_id: int, dst_id: int) -> None:
         """See `BlockPool.move`."""
-        self._add("move", [_word("a block id", src_id), _word("a block id", dst_id)])
+        self._add("move", (src_id, dst_id), [_word("a block id", src_id), _word("a block id", dst_id)])
 
     def copy(self, src_id: int, dst_id: int, holder: Holder | None = None) -> None:
         """See `BlockPool.copy`."""
         src, dst = _word("a block id", src_id), _word("a block id", dst_id)
         steps = self.pool.config.commit is CommitMode.STEPS
         keeper = _Holder(f"{POOL_COPY_PREFIX}{src}:{dst}") if steps else NOBODY
-        self._add("copy", [self._holder(holder), keeper, src, dst])
+        self._add("copy", (src_id, dst_id, holder), [self._holder(holder), keeper, src, dst])
 
     def reset(self) -> None:
         """See `BlockPool.reset`."""
-        self._add("reset", [])
+        self._add("reset", (), [])
 
     # Steps
 
     def begin_step(self) -> None:
         """See `BlockPool.begin_step`."""
-        self._add("begin_step", [], lambda _, answers: answers.take(1)[0])
+        self._add("begin_step", (), [], lambda _, answers: answers.take(1)[0])
 
     def commit(self, step: int) -> None:
         """See `BlockPool.commit`."""
-        self._add("commit", [_word("step", step)])
+        self._add("commit", (step,), [_word("step", step)])
 
     def attach(self, block_id: int, key: Key, holder: Holder) -> None:
         """See `BlockPool.attach`."""
-        self._add(
-            "attach", [self._holder(check_name("holder", holder)), _word("a block id", block_id), *self._key(key)]
-        )
+        words = [self._holder(check_name("holder", holder)), _word("a block id", block_id), *self._key(key)]
+        self._add("attach", (block_id, key, holder), words)
 
     def rollback(self, requests: Sequence[Holder]) -> None:
         """See `BlockPool.rollback`."""
-        names = [self._request_name(name) for name in check_list("requests", requests)]
-        self._add("rollback", [len(names), *names], StepProgram._names)
+        names = list(check_list("requests", requests))
+        words = [self._request_name(name) for name in names]
+        self._add("rollback", (names,), [len(words), *words], StepProgram._names)
 
     def finish(self, request_id: Holder, block_ids: Sequence[int]) -> None:
         """See `BlockPool.finish`."""
         blocks = _blocks(block_ids)
-        self._add("finish", [self._request_name(request_id), len(blocks), *blocks], StepProgram._names)
+        words = [self._request_name(request_id), len(blocks), *blocks]
+        self._add("finish", (request_id, blocks), words, StepProgram._names)
 
     # Running
 
     def run(self) -> list[object]:
         """Run it: what each operation answers. Raises like the operation that is refused."""
-        self.pool._enter("run")
-        try:
+        with self.pool._hold("run"):
             return self._run()
-        finally:
-            self.pool._leave()
 
     def _run(self) -> list[object]:
-        words = self._numbered([word for each in self._operations for word in (OPCODES[each.name], *each.words)])
+        words = self._numbered([word for each in self._operations for word in (OPCODES[each.opcode], *each.words)])
         answered, refused, error, detail = self.pool._run(array("i", words))
         answers = _Answers(array("i", answered))
         done = self._operations if refused < 0 else self._operations[:refused]
         self.results = [operation.decode(self, answers) for operation in done]
         if refused >= 0:
-            raised = refusal(self.pool, error, self._operations[refused].name, detail, ())
+            operation = self._operations[refused]
+            raised = refusal(self.pool, error, operation.name, detail, operation.arguments)
             raised.add_note(f"it is operation {refused} of a program; those before it were done")
             raise raised
         return self.results
@@ -224,8 +233,15 @@ class StepProgram:
         names = self.pool._names
         return [names[holder // 2] for holder in answers.take(count)]
 
-    def _add(self, name: str, words: Sequence[Word], decode: Decode = lambda program, answers: None) -> None:
-        self._operations.append(_Operation(name, list(words), decode))
+    def _add(
+        self,
+        name: str,
+        arguments: tuple[object, ...],
+        words: Sequence[Word],
+        decode: Decode = lambda program, answers: None,
+        opcode: str | None = None,
+    ) -> None:
+        self._operations.append(_Operation(name, opcode or name, arguments, list(words), decode))
 
     # Arguments
 

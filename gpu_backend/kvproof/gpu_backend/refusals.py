@@ -15,13 +15,20 @@ SHOWN_CHARACTERS = 100
 """An error shows no more of a value than this."""
 
 
+PLAIN = frozenset({int, str, bytes, list, tuple})
+"""A value of a type that is made from one of these may look like one."""
+
+
 def shown(value: object) -> str:
     """A value for the text of an error, whatever it is: an error must not fail on what it complains of."""
+    kind = type(value)
     try:
         text = repr(value)
     except Exception:
-        return f"a {type(value).__name__} that cannot be shown"
-    return text if len(text) <= SHOWN_CHARACTERS else f"{text[:SHOWN_CHARACTERS]}..."
+        return f"a value of type {kind.__name__} that cannot be shown"
+    looks_plain = kind is not bool and any(base in PLAIN for base in kind.__mro__[1:])
+    shortened = text if len(text) <= SHOWN_CHARACTERS else f"{text[:SHOWN_CHARACTERS]}..."
+    return f"{shortened} of type {kind.__name__}" if looks_plain else shortened
 
 
 def wrong_type(what: str, value: object, wanted: str) -> PoolError:

@@ -2,14 +2,23 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Sequence
-from typing import TypeVar
+from typing import Concatenate, NoReturn, ParamSpec, TypeVar, TypeVarTuple
 
 from kvproof.gpu_backend import _core
 from kvproof.gpu_backend.checks import check_int, check_name
 from kvproof.gpu_backend.hybrid.geometry import Geometry, floor, slots_of
 from kvproof.gpu_backend.hybrid.hits import Match, look_up, match
-from kvproof.gpu_backend.hybrid.plans import Admission, Chunk, Shared, check_room, plan_admission, plan_chunk
+from kvproof.gpu_backend.hybrid.plans import (
+    Admission,
+    Chunk,
+    Shared,
+    check_held,
+    check_room,
+    plan_admission,
+    plan_chunk,
+)
 from kvproof.gpu_backend.hybrid.running import Running
 from kvproof.gpu_backend.hybrid.stops import Stops
 from kvproof.gpu_backend.pool import BlockPool
@@ -17,6 +26,7 @@ from kvproof.gpu_backend.refusals import shown
 from kvproof.gpu_backend.request import Request
 from kvproof.spec.errors import (
     AlreadyAdmitted,
+    AlreadyHeld,
     InvalidArgument,
     NoOpenStep,
     NotAdmitted,
@@ -26,208 +36,237 @@ from kvproof.spec.errors import (
 )
 from kvproof.spec.vocabulary import COPY_PREFIX, NULL_BLOCK, Holder
 
-Argument = TypeVar("Argument")
+Arguments = TypeVarTuple("Arguments")
 Answer = TypeVar("Answer")
+P = ParamSpec("P")
+Cache = TypeVar("Cache", bound="HybridCache")
 
 
 class TornCache(PoolError):
-    """An operation ended in its middle, without memory or interrupted. Make a new pool, and a new cache."""
+    """An operation ended in its middle: without memory, interrupted, or since the pool's operations were used on blocks
+    of a request that runs (GROUP-OWN-1). What ended it is the cause. Make a new pool, and a new cache."""
 
 
-class _Alone:
-    """The time of one operation of a cache. One that fails once it has changed something has torn the cache."""
+def _alone(method: Callable[Concatenate[Cache, P], Answer]) -> Callable[Concatenate[Cache, P], Answer]:
+    """Make a method one operation of a cache, during which nobody else enters the pool.
 
-    def __init__(self, cache: HybridCache, operation: str) -> None:
-        self._cache, self._operation = cache, operation
+    One that ends in its middle, once it has changed something, has torn the cache.
+    """
 
-    def __enter__(self) -> None:
-        self._cache._hand = self._cache.pool._hold(self._operation)
-        if self._cache._torn_by:
-            self._cache.pool._leave()
-            raise TornCache(f"{self._cache._torn_by} ended in its middle; make a new pool, and a new cache")
+    @functools.wraps(method)
+    def run_alone(self: Cache, /, *args: P.args, **kwargs: P.kwargs) -> Answer:
+        with self.pool._hold(method.__name__):
+            if self._torn_by:
+                raise self._torn() from self._torn_with
+            try:
+                answer = method(self, *args, **kwargs)
+                self._torn_by = ""
+            except BaseException as error:
+                self._torn_with = error if self._torn_by else None
+                raise
+            return answer
 
-    def __exit__(self, error: type[BaseException] | None, *_: object) -> None:
-        if error is None:
-            self._cache._torn_by = ""
-        self._cache.pool._leave()
+    return run_alone
 
 
 class HybridCache:
-    """Runs requests over all groups of a pool that has hybrid settings.
+    """Runs requests over all groups of a pool that has hybrid settings. A pool has one cache, for as long as it lives.
 
     Every operation happens as a whole or not at all; whoever else enters the cache or its pool meanwhile, in another
     thread or in this one, gets ConcurrentUse (ERR-ATOMIC-1, ERR-OWNER-1). What is not refused can end in its middle all
-    the same, by MemoryError or KeyboardInterrupt; then every later call raises TornCache, so that nobody reads what is
-    half done. Steps are begun on the pool and committed here. `running` has the requests that run; read it, and change
-    it by the operations only. It is no part of a pool's saved state.
+    the same: by MemoryError or KeyboardInterrupt, and where the caller has used the pool's operations on blocks of a
+    request that runs (GROUP-OWN-1), in a way that shows only then. Then every later call raises TornCache, so that
+    nobody reads what is half done. Steps are begun on the pool and committed here. `running` has the requests that run;
+    read it, and change it by the operations only. It is no part of a pool's saved state.
     """
-
-    _hand: _core.Hand
-    """What the operation that is going on calls the pool by."""
 
     def __init__(self, pool: BlockPool) -> None:
         if not isinstance(pool, BlockPool) or not pool._is_made:
             raise InvalidArgument(f"pool must be one that BlockPool(config) or restore has made, not {shown(pool)}")
+        if pool._has_cache:
+            raise InvalidArgument("the pool has a cache already, which knows what runs; use it, or make another pool")
         self.pool = pool
         self.running: dict[Holder, Running] = {}
         self._geometry = Geometry(pool.config)
         self._stops = Stops(self._geometry)
         self._torn_by = ""
+        self._torn_with: BaseException | None = None
         self._moved_to: dict[int, list[int]] = {}
         """Open step -> the blocks to which its chunks moved keys of states."""
+        pool._has_cache = True
+
+    def __reduce_ex__(self, protocol: object) -> NoReturn:
+        """A copy would know nothing of what becomes of the pool."""
+        raise TypeError("a HybridCache cannot be copied or pickled; a pool has one cache")
 
     # Questions
 
+    @_alone
     def match(self, request: Request) -> Match:
         """Where the request would begin now; it changes nothing (HIT-PURE-1)."""
-        with _Alone(self, "match"):
-            self._check_request(request)
-            return match(self._geometry, look_up(self._hand, self._geometry, request))
+        self._check_request(request)
+        return match(self._geometry, look_up(self._hand, self._geometry, request))
 
+    @_alone
     def split(self, request: Request, start: int, tokens: int, cap: int, junction: int) -> int:
         """Where the chunk ends that begins at `start`, at `start` itself if it has to wait (SPLIT-*).
 
         `tokens` could be scheduled now, and at most `cap` at this start ever. Raises OutOfRange (SPLIT-RANGE-1).
         """
-        with _Alone(self, "split"):
-            self._check_request(request)
-            total = request.num_tokens
-            check_int("start", start, 0, total - 1)
-            check_int("tokens", tokens, 1, total - start)
-            check_int("cap", cap, tokens, None)
-            check_int("junction", junction, 0, total)
-            return self._stops.split(start, tokens, cap, junction, total, request.num_prompt_tokens)
+        self._check_request(request)
+        total = request.num_tokens
+        check_int("start", start, 0, total - 1)
+        check_int("tokens", tokens, 1, total - start)
+        check_int("cap", cap, tokens, None)
+        check_int("junction", junction, 0, total)
+        return self._stops.split(start, tokens, cap, junction, total, request.num_prompt_tokens)
 
     # A request from its beginning to its end
 
+    @_alone
     def admit(self, request: Request, end: int) -> Match:
         """Begin the request at its joint hit, with a first chunk up to `end` (ADMIT-*).
 
-        Raises AlreadyAdmitted, NoOpenStep, OutOfRange and OutOfBlocks.
+        Raises AlreadyAdmitted, NoOpenStep, OutOfRange and OutOfBlocks, and AlreadyHeld where the pool has given blocks
+        to the request's name otherwise (GROUP-OWN-1).
         """
-        with _Alone(self, "admit"):
-            self._check_request(request)
-            name = request.request_id
-            if name in self.running:
-                raise AlreadyAdmitted(f"{name!r} runs; release it before it is admitted again")
-            self._check_open_step()
-            plan = plan_admission(self._hand, self._geometry, request)
-            check_int("end", end, plan.match.hit + 1, request.num_tokens)
-            groups = range(len(self._geometry.groups))
-            new = sum(len(self._geometry.new_slots(group, plan.match.hit, end)) for group in groups)
-            check_room(self._hand, name, len(plan.copied) + new, coming=plan.sources())
-            self._change_with("admit")
-            self.running[name] = running = self._begin(plan, request, end)
-            self._do_chunk(running, plan.match.hit, end)
-            return plan.match
+        self._check_request(request)
+        name = request.request_id
+        if name in self.running:
+            raise AlreadyAdmitted(f"{name!r} runs; release it before it is admitted again")
+        self._check_open_step()
+        if held := self._hand.num_held(name):
+            raise AlreadyHeld(f"{name!r} holds {held:,} blocks that the cache has not given to it; free them first")
+        plan = plan_admission(self._hand, self._geometry, request)
+        check_int("end", end, plan.match.hit + 1, request.num_tokens)
+        groups = range(len(self._geometry.groups))
+        new = sum(len(self._geometry.new_slots(group, plan.match.hit, end)) for group in groups)
+        check_room(self._hand, name, len(plan.copied) + new, coming=plan.sources())
+        self._change_with("admit")
+        self.running[name] = running = self._begin(plan, request, end)
+        self._do_chunk(running, plan.match.hit, end)
+        return plan.match
 
+    @_alone
     def advance(self, request: Request, end: int) -> None:
         """Schedule the request's next chunk, up to `end` (ADVANCE-*).
 
-        Raises NotAdmitted, NoOpenStep, OutOfOrder, OutOfRange and OutOfBlocks.
+        Raises NotAdmitted, NoOpenStep, OutOfOrder, OutOfRange and OutOfBlocks, and NotReferenced where the pool has
+        taken a block from it that it is about to let go of (GROUP-OWN-1).
         """
-        with _Alone(self, "advance"):
-            running, geometry = self._running(request), self._geometry
-            self._check_open_step()
-            start = running.computed
-            check_int("end", end, start + 1, request.num_tokens)
-            if running.last_step == self.pool.current_step:
-                raise OutOfOrder(f"{request.request_id!r} has a chunk in this step already; begin the next step")
-            plan = plan_chunk(self._hand, geometry, running, end)
-            new = [geometry.new_slots(group, start, end) for group in range(len(geometry.groups))]
-            going = [table[slot] for table, slots in zip(running.tables, plan.let_go, strict=True) for slot in slots]
-            wanted = len(plan.moved) + len(plan.copied) + sum(map(len, new))
-            check_room(self._hand, request.request_id, wanted, going=going)
-            self._check_writes(running, end, (*plan.moved, *plan.copied))
-            self._change_with("advance")
-            self._make_way(running, plan)
-            self._give_blocks(running, new, plan.copied)
-            self._do_chunk(running, start, end)
+        running, geometry = self._running(request), self._geometry
+        self._check_open_step()
+        start = running.computed
+        check_int("end", end, start + 1, request.num_tokens)
+        if running.last_step == self.pool.current_step:
+            raise OutOfOrder(f"{request.request_id!r} has a chunk in this step already; begin the next step")
+        plan = plan_chunk(self._hand, geometry, running, end)
+        new = [geometry.new_slots(group, start, end) for group in range(len(geometry.groups))]
+        going = [table[slot] for table, slots in zip(running.tables, plan.let_go, strict=True) for slot in slots]
+        wanted = len(plan.moved) + len(plan.copied) + sum(map(len, new))
+        check_room(self._hand, request.request_id, wanted, going=going)
+        self._check_writes(running, end, (*plan.moved, *plan.copied))
+        self._change_with("advance")
+        self._make_way(running, plan)
+        self._give_blocks(running, new, plan.copied)
+        self._do_chunk(running, start, end)
 
+    @_alone
     def release(self, request_id: Holder) -> list[Holder]:
-        """End a request; all requests that were rolled back, itself among them (RELEASE-*). Raises NotAdmitted."""
-        with _Alone(self, "release"):
-            running = self._running_by_name(request_id)
-            self._change_with("release")
-            return self._release(running)
+        """End a request; all requests that were rolled back, itself among them (RELEASE-*).
+
+        Raises NotAdmitted, and like `BlockPool.finish` where the pool has taken a block from it (GROUP-OWN-1).
+        """
+        running = self._running_by_name(request_id)
+        return self._release("release", running)
 
     # Steps
 
+    @_alone
     def commit(self, step: int) -> None:
         """Commit a step, and settle what was scheduled in it. Raises like `BlockPool.commit`."""
-        with _Alone(self, "commit"):
-            self._begin_with("commit", self._hand.commit, step)
-            self._settle(step)
+        self._begin_with("commit", self._hand.commit, step)
+        self._settle(step)
 
+    @_alone
     def rollback(self, requests: Sequence[Holder]) -> list[Holder]:
         """Take back what the requests have not committed; all requests that this concerns (BACK-ROLLBACK-1).
 
         Raises like `BlockPool.rollback`.
         """
-        with _Alone(self, "rollback"):
-            affected = self._begin_with("rollback", self._hand.rollback, requests)
-            self._take_back(affected)
-            return affected
+        affected = self._begin_with("rollback", self._hand.rollback, requests)
+        self._take_back(affected)
+        return affected
 
+    @_alone
     def fail(self, step: int) -> list[Holder]:
         """The forward pass of the oldest open step failed: take the step back, and close it (BACK-FAIL-*).
 
         All requests that were rolled back; those that run no more have to be admitted again. No key is left of what
         the step was to compute, or to copy. Raises OutOfOrder.
         """
-        with _Alone(self, "fail"):
-            check_int("step", step, 1, None)
-            if step != self.pool.last_committed_step + 1 or step > self.pool.current_step:
-                raise OutOfOrder(f"step {shown(step)} is not the oldest open one, which fails or is committed first")
-            failed = sorted(name for name, each in self.running.items() if step in each.in_flight)
-            self._change_with("fail")
-            affected = self._hand.rollback(failed)
-            self._take_back(affected)
-            self._hand.evict(self._moved_to.get(step, []))
-            self._hand.commit(step)
-            self._settle(step)
-            return affected
+        check_int("step", step, 1, None)
+        if step != self.pool.last_committed_step + 1 or step > self.pool.current_step:
+            raise OutOfOrder(f"step {shown(step)} is not the oldest open one, which fails or is committed first")
+        failed = sorted(name for name, each in self.running.items() if step in each.in_flight)
+        affected = self._begin_with("fail", self._hand.rollback, failed)
+        self._take_back(affected)
+        self._hand.evict(self._moved_to.get(step, []))
+        self._hand.commit(step)
+        self._settle(step)
+        return affected
 
+    @_alone
     def truncate(self, request: Request, num_tokens: int) -> None:
         """Keep the first tokens of a request, whether it runs or not (BACK-TRUNCATE-1, BACK-CUT-*).
 
-        Raises OutOfRange, NotCommitted, NoOpenStep and OutOfBlocks.
+        Raises OutOfRange, NotCommitted, NoOpenStep and OutOfBlocks, and NotReferenced where the pool has taken a block
+        from it (GROUP-OWN-1).
         """
-        with _Alone(self, "truncate"):
-            self._check_contract(request)
-            n = check_int("num_tokens", num_tokens, 0, request.num_tokens)
-            running = self._running(request) if request.request_id in self.running else None
-            if running is None or n >= running.computed:
-                request.truncate(n)
-                return
-            if not running.is_settled:
-                raise NotCommitted(
-                    f"{request.request_id!r} has chunks that are not settled; commit their steps, or roll it back"
-                )
-            goes_on = n > 0 and self._geometry.can_go_back and running.can_go_on_from(n, self._geometry)
-            cut = self._plan_cut(running, n) if goes_on else []
-            self._change_with("truncate")
-            if goes_on:
-                self._cut(running, n, cut)
-            else:
-                self._release(running)
+        self._check_contract(request)
+        n = check_int("num_tokens", num_tokens, 0, request.num_tokens)
+        running = self._running(request) if request.request_id in self.running else None
+        if running is None or n >= running.computed:
             request.truncate(n)
+            return
+        if not running.is_settled:
+            raise NotCommitted(
+                f"{request.request_id!r} has chunks that are not settled; commit their steps, or roll it back"
+            )
+        goes_on = n > 0 and self._geometry.can_go_back and running.can_go_on_from(n, self._geometry)
+        cut = self._plan_cut(running, n) if goes_on else []
+        if goes_on:
+            self._change_with("truncate")
+            self._cut(running, n, cut)
+        else:
+            self._release("truncate", running)
+        request.truncate(n)
 
     # Checks
+
+    @property
+    def _hand(self) -> _core.Hand:
+        """What the operation that is going on calls the pool by."""
+        return self.pool._hand
 
     def _change_with(self, operation: str) -> None:
         """From here on the operation changes something; everything that it refuses was refused before."""
         self._torn_by = operation
 
-    def _begin_with(self, operation: str, call: Callable[[Argument], Answer], argument: Argument) -> Answer:
+    def _begin_with(self, operation: str, call: Callable[[*Arguments], Answer], *arguments: *Arguments) -> Answer:
         """Begin the change with a call that the pool may refuse, which changes nothing; without memory for its answer
         it has changed something."""
         self._change_with(operation)
         try:
-            return call(argument)
+            return call(*arguments)
         except PoolError:
             self._torn_by = ""
             raise
+
+    def _torn(self) -> TornCache:
+        error = self._torn_with
+        by = f" by {type(error).__name__}: {error}" if error is not None else ""
+        return TornCache(f"{self._torn_by} ended in its middle; make a new pool, and a new cache. It was ended{by}")
 
     def _check_contract(self, request: Request) -> None:
         if not isinstance(request, Request) or request.hasher != self.pool.hasher:
@@ -363,10 +402,10 @@ class HybridCache:
 
     # Ends, and ways back
 
-    def _release(self, running: Running) -> list[Holder]:
+    def _release(self, operation: str, running: Running) -> list[Holder]:
         """RELEASE-1."""
         name = running.request.request_id
-        affected = self._hand.finish(name, running.blocks())
+        affected = self._begin_with(operation, self._hand.finish, name, running.blocks())
         del self.running[name]
         self._take_back(affected)
         return affected
@@ -391,17 +430,16 @@ class HybridCache:
     def _plan_cut(self, running: Running, n: int) -> list[int]:
         """The groups whose last slot becomes a private copy when the request goes back to n (BACK-CUT-1).
 
-        Raises NoOpenStep and OutOfBlocks.
+        Raises NoOpenStep, OutOfBlocks and NotReferenced.
         """
-        groups = self._geometry.groups
+        groups, name = self._geometry.groups, running.request.request_id
+        kept = [slots_of(n, group.block_size) for group in groups]
+        going = [block for table, first in zip(running.tables, kept, strict=True) for block in table[first:] if block]
         cut = [group for group in range(len(groups)) if self._is_relied_on(running, group, n)]
+        check_held(self._hand, name, [*going, *[running.tables[group][kept[group] - 1] for group in cut]])
         if cut:
             self._check_open_step()
-            kept = [slots_of(n, group.block_size) for group in groups]
-            going = [
-                block for table, first in zip(running.tables, kept, strict=True) for block in table[first:] if block
-            ]
-            check_room(self._hand, running.request.request_id, len(cut), going=going)
+            check_room(self._hand, name, len(cut), going=going)
         return cut
 
     def _cut(self, running: Running, n: int, cut: Sequence[int]) -> None:

@@ -14,7 +14,7 @@ from kvproof.gpu_backend.hybrid.geometry import Geometry
 from kvproof.gpu_backend.hybrid.hits import NONE, Lookup, Match, Matrix, RowFinder, look_up, match
 from kvproof.gpu_backend.hybrid.running import Running
 from kvproof.gpu_backend.request import Request
-from kvproof.spec.errors import OutOfBlocks
+from kvproof.spec.errors import NotReferenced, OutOfBlocks
 from kvproof.spec.vocabulary import NULL_BLOCK, Holder, Key
 
 
@@ -112,7 +112,7 @@ def plan_chunk(pool: _core.Hand, geometry: Geometry, running: Running, end: int)
     for group, table in enumerate(running.tables):
         if not geometry.is_recurrent(group) or geometry.new_slots(group, running.computed, end):
             continue
-        [state] = pool.uses([table[-1]], running.request.request_id)
+        [state] = check_held(pool, running.request.request_id, [table[-1]])
         if state.read_to > 0:
             plan.copied.append(group)
         elif state.named_to > 0:
@@ -132,15 +132,26 @@ def _not_needed(running: Running, group: int, first: int) -> list[int]:
     return [slot for slot in reversed(range(running.kept_from[group], first)) if table[slot] != NULL_BLOCK]
 
 
+def check_held(pool: _core.Hand, holder: Holder, blocks: Sequence[int]) -> list[_core.BlockUse]:
+    """How blocks are used that the holder has to hold. Raises NotReferenced (GROUP-OWN-1)."""
+    uses = pool.uses(blocks, holder)
+    for block, use in zip(blocks, uses, strict=True):
+        if not use.is_held:
+            raise NotReferenced(
+                f"the pool has taken block {block} from {holder!r}, which runs; only the cache frees its blocks"
+            )
+    return uses
+
+
 def check_room(
     pool: _core.Hand, holder: Holder, wanted: int, coming: Sequence[int] = (), going: Sequence[int] = ()
 ) -> None:
     """Whether so many blocks can be allocated when free ones of `coming` are in use and `holder` has left `going`.
 
-    Raises OutOfBlocks.
+    Raises OutOfBlocks and NotReferenced.
     """
     used = sum(block.references == 0 for block in pool.uses(coming, holder))
-    freed = sum(block.references == 1 for block in pool.uses(going, holder))
+    freed = sum(block.references == 1 for block in check_held(pool, holder, going))
     room = pool.num_free - used + freed
     if wanted > room:
         raise OutOfBlocks(f"{holder!r} takes {wanted:,} blocks, and there are {room:,}; release or preempt a request")

@@ -297,31 +297,23 @@ PyObject* pool_drop_events(PyObject* self, PyObject*) {
   Py_RETURN_NONE;
 }
 
-/// pool._enter(operation): inside an operation that is made of several calls, until pool._leave().
-PyObject* pool_enter(PyObject* self, PyObject* operation) {
-  const char* const name = PyUnicode_AsUTF8(operation);
-  if (name == nullptr || !is_made(self) || !enter(&pool_of(self).is_busy, name)) return nullptr;
-  Py_RETURN_NONE;
-}
-
-/// pool._hold(operation) -> the hand that makes the calls of an operation of several calls, until pool._leave().
+/// with pool._hold(operation): inside an operation that is made of several calls. An interrupt can come between any two
+/// steps of the interpreter; so nobody has the hand but the `with` statement, and without it the pool is free again.
 PyObject* pool_hold(PyObject* self, PyObject* operation) {
-  PyObject* const entered = pool_enter(self, operation);
-  if (entered == nullptr) return nullptr;
-  Py_DECREF(entered);
+  if (PyUnicode_AsUTF8(operation) == nullptr) return nullptr;
   Hand* const hand = PyObject_New(Hand, hand_type());
-  if (hand == nullptr) {
-    leave(&pool_of(self).is_busy);
-    return nullptr;
-  }
+  if (hand == nullptr) return nullptr;
   hand->pool = Py_NewRef(self);
-  return pool_of(self).hand = reinterpret_cast<PyObject*>(hand);
+  hand->operation = Py_NewRef(operation);
+  hand->is_in = false;
+  return reinterpret_cast<PyObject*>(hand);
 }
 
-PyObject* pool_leave(PyObject* self, PyObject*) {
-  pool_of(self).hand = nullptr;
-  leave(&pool_of(self).is_busy);
-  Py_RETURN_NONE;
+/// pool._hand: what makes the calls of the operation that the pool is inside of
+PyObject* pool_hand(PyObject* self, void*) {
+  PyObject* const hand = pool_of(self).hand;
+  if (hand == nullptr) return raise_concurrent("a call without the operation that it is of"), nullptr;
+  return Py_NewRef(hand);
 }
 
 /// pool._numbers(names) -> the number of each holder, for a program that is run next
@@ -429,11 +421,13 @@ void free_pool(PyObject* self) {
   KV_METHOD(lookup_longest, "The blocks that serve the first keys, up to the first miss."), \
   KV_METHOD(find, "For each key (block, reserved, writer, pending) (STEP-LOOKUP-*)."), \
   KV_METHOD(find_matrix, "Where all keys of the request are, in all groups, as three tables of words."), \
-  KV_METHOD(uses, "For each block its `BlockUse`: references, whether `holder` writes it, how far it is named, read."), \
+  KV_METHOD(uses, "For each block its `BlockUse`: references, whether `holder` holds and writes it, how far it is " \
+                  "named, read."), \
+  KV_METHOD(num_held, "How many blocks `holder` holds; with anonymous references, how many are held."), \
   KV_METHOD(contains, "Whether the block has the key, reserved or committed (POOL-CONTAINS-1)."), \
   KV_METHOD(full_key, "The block's servable key at the end of its slot (POOL-CONTAINS-2)."), \
   KV_METHOD(cache_full_blocks, "Register the full keys of the slots first .. last-1 (REG-FULL-*)."), \
-  KV_METHOD(cache_slots, "Register the full keys of the slots from `first` on, one for each block (REG-FULL-*)."), \
+  KV_METHOD(cache_slots, "Register the full keys of the slots from `first` on, one for each block; null leaves its slot out (REG-FULL-*)."), \
   KV_METHOD(cache_partial_block, "Register one key (REG-PARTIAL-*)."), \
   KV_METHOD(evict, "Drop all keys of the blocks (POOL-EVICT-*)."), \
   KV_METHOD(move, "Hand all keys of one block to another (POOL-MOVE-*)."), \
@@ -452,8 +446,6 @@ PyMethodDef kPoolMethods[] = {
     {"_open", pool_open, METH_VARARGS, nullptr},
     {"_adopt", pool_adopt, METH_VARARGS, nullptr},
     {"_rows", pool_rows, METH_NOARGS, nullptr},
-    {"_enter", pool_enter, METH_O, nullptr},
-    {"_leave", pool_leave, METH_NOARGS, nullptr},
     {"_events", pool_events, METH_NOARGS, nullptr},
     {"_drop_events", pool_drop_events, METH_NOARGS, nullptr},
     {"_numbers", pool_numbers, METH_O, nullptr},
@@ -470,6 +462,7 @@ PyGetSetDef kPoolProperties[] = {
     {"last_committed_step", pool_committed, nullptr, "The last committed step, 0 before the first.", nullptr},
     {"current_step", pool_current, nullptr, "The step that was begun last, 0 before the first.", nullptr},
     {"_names", pool_names, nullptr, "The name of each holder row.", nullptr},
+    {"_hand", pool_hand, nullptr, "What makes the calls of the operation that the pool is inside of.", nullptr},
     {"_is_made", pool_is_made, nullptr, "Whether it has an arena.", nullptr},
     {nullptr, nullptr, nullptr, nullptr, nullptr}};
 
@@ -485,10 +478,31 @@ PyType_Spec kPoolSpec = {"kvproof.gpu_backend._core.PoolBase", sizeof(PoolObject
 
 PyObject* hand_num_free(PyObject* self, void*) { return pool_num_free(reinterpret_cast<Hand*>(self)->pool, nullptr); }
 
+PyObject* hand_enter(PyObject* self, PyObject*) {
+  Hand& hand = *reinterpret_cast<Hand*>(self);
+  if (!is_made(hand.pool) || !enter(&pool_of(hand.pool).is_busy, PyUnicode_AsUTF8(hand.operation))) return nullptr;
+  pool_of(hand.pool).hand = self;
+  hand.is_in = true;
+  return Py_NewRef(self);
+}
+
+void let_go(PyObject* self) {
+  Hand& hand = *reinterpret_cast<Hand*>(self);
+  if (!hand.is_in) return;
+  hand.is_in = false;
+  pool_of(hand.pool).hand = nullptr;
+  leave(&pool_of(hand.pool).is_busy);
+}
+
+PyObject* hand_exit(PyObject* self, PyObject*) {
+  let_go(self);
+  Py_RETURN_NONE;
+}
+
 void free_hand(PyObject* self) {
-  PyObject* const pool = reinterpret_cast<Hand*>(self)->pool;
-  if (pool_of(pool).hand == self) pool_of(pool).hand = nullptr;
-  Py_DECREF(pool);
+  let_go(self);
+  Py_DECREF(reinterpret_cast<Hand*>(self)->pool);
+  Py_DECREF(reinterpret_cast<Hand*>(self)->operation);
   PyTypeObject* const type = Py_TYPE(self);
   PyObject_Free(self);
   Py_DECREF(type);
@@ -496,6 +510,8 @@ void free_hand(PyObject* self) {
 
 PyMethodDef kHandMethods[] = {
     KV_OPERATIONS
+    {"__enter__", hand_enter, METH_NOARGS, nullptr},
+    {"__exit__", hand_exit, METH_VARARGS, nullptr},
     {nullptr, nullptr, 0, nullptr}};
 
 PyGetSetDef kHandProperties[] = {

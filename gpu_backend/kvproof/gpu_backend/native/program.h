@@ -33,7 +33,7 @@ enum Opcode : int32_t {
   kOpRollback,       ///< n, requests                                        -> how many, requests
   kOpFinish,         ///< request, n, blocks                                 -> how many, requests
   kOpFindMatrix,     ///< text                                               -> 3 x groups x hashes blocks
-  kOpUses,           ///< holder, n, blocks                                  -> n x (references, writes, named, read)
+  kOpUses,           ///< holder, n, blocks                                  -> n x (references, holds, writes, named, read)
   kOpEnd
 };
 
@@ -99,7 +99,7 @@ KV_FN int64_t length_of(const P& p, const int32_t* op, int64_t words, int64_t* a
     case kOpFindMatrix:
       if (words > 1 && p.is_text(op[1])) *answers = 3 * p.h->num_groups * p.texts[op[1]]->count;
       return 2;
-    case kOpUses: return listed(2, 1, 4, 0);
+    case kOpUses: return listed(2, 1, kWordsOfUse, 0);
     default: return kUnknown;
   }
 }

@@ -189,18 +189,21 @@ inline PyTypeObject*& use_type() {
 
 inline PyStructSequence_Field kUseFields[] = {
     {"references", "how often the block is held"},
+    {"is_held", "whether the holder holds it; with anonymous references, whether anybody does"},
     {"is_writer", "whether the holder writes it"},
     {"named_to", "how many tokens its keys name, committed or not"},
     {"read_to", "how many tokens of it other holders were served"},
     {nullptr, nullptr}};
 inline PyStructSequence_Desc kUse = {"kvproof.gpu_backend._core.BlockUse",
-                                     "How a block is used, as a holder sees it; positions in tokens.", kUseFields, 4};
+                                     "How a block is used, as a holder sees it; positions in tokens.", kUseFields, kWordsOfUse};
 
 inline PyObject* block_use(const int32_t* words) {
   PyObject* const use = PyStructSequence_New(use_type());
   if (use == nullptr) return nullptr;
-  for (int field = 0; field < 4; field++)
-    PyStructSequence_SetItem(use, field, field == 1 ? PyBool_FromLong(words[field]) : PyLong_FromLong(words[field]));
+  for (int field = 0; field < kWordsOfUse; field++) {
+    const bool is_truth = field == 1 || field == 2;
+    PyStructSequence_SetItem(use, field, is_truth ? PyBool_FromLong(words[field]) : PyLong_FromLong(words[field]));
+  }
   return filled(use);
 }
 
@@ -211,14 +214,24 @@ inline PyObject* pool_uses(KV_SIGNATURE) {
   PyObject** ids;
   Py_ssize_t n;
   if (!as_known_holder(pool, arg[1], &holder) || !as_items("block_ids", arg[0], &ids, &n) ||
-      !reserve_words(pool, n, 1, 4 * n))
+      !reserve_words(pool, n, 1, kWordsOfUse * n))
     return nullptr;
   Words words(pool);
   words.put(kOpUses).put(holder).put(static_cast<int32_t>(n));
   if (!put_blocks(ids, n, words) || !run_program(self, words.count(), words.count(), call)) return nullptr;
   PyObject* const all = PyList_New(n);
-  for (Py_ssize_t i = 0; all != nullptr && i < n; i++) PyList_SET_ITEM(all, i, block_use(pool.out.data + 4 * i));
+  for (Py_ssize_t i = 0; all != nullptr && i < n; i++) PyList_SET_ITEM(all, i, block_use(pool.out.data + kWordsOfUse * i));
   return filled(all);
+}
+
+/// How many blocks the holder holds; with anonymous references, how many are held.
+inline PyObject* pool_num_held(KV_SIGNATURE) {
+  KV_ENTER("num_held", 0, "holder");
+  int32_t holder;
+  if (!as_known_holder(pool, arg[0], &holder)) return nullptr;
+  const Header& h = header_of(pool);
+  if (!h.is_named) return PyLong_FromLongLong(h.num_blocks - 1 - h.num_free);
+  return PyLong_FromLong(holder == kStranger ? 0 : rows_of<HolderRow>(h, kHolders)[row_of_holder(holder)].references);
 }
 
 inline PyObject* pool_contains(KV_SIGNATURE) {
@@ -300,14 +313,16 @@ inline PyObject* pool_cache_full_blocks(KV_SIGNATURE) {
 
 /// A part of a table, whose blocks are those of the slots from `first` on: what it costs does not depend on the rest.
 inline PyObject* pool_cache_slots(KV_SIGNATURE) {
-  KV_ENTER("cache_slots", 4, "request", "block_ids", "first", "group");
+  KV_ENTER("cache_slots", 4, "request", "block_ids", "first", "group", "replace");
   PyObject** ids;
   Py_ssize_t n;
   int32_t first;
-  if (!as_items("block_ids", arg[1], &ids, &n) || !as_word("first", arg[2], &first) || !reserve_words(pool, n, 1, 0))
+  bool replace = false;
+  if (!as_items("block_ids", arg[1], &ids, &n) || !as_word("first", arg[2], &first) ||
+      (arg[4] != nullptr && !as_bool("replace", arg[4], &replace)) || !reserve_words(pool, n, 1, 0))
     return nullptr;
   Words words(pool);
-  if (!put_naming(self, kOpCacheFull, arg[0], arg[3], false, words)) return nullptr;
+  if (!put_naming(self, kOpCacheFull, arg[0], arg[3], replace, words)) return nullptr;
   words.put(first).put(static_cast<int32_t>(n));
   if (!put_blocks(ids, n, words)) return nullptr;
   return done(run_program(self, words.count(), 0, call));

@@ -48,6 +48,8 @@ struct PoolObject {
 struct Hand {
   PyObject_HEAD
   PyObject* pool;
+  PyObject* operation;  ///< its name
+  bool is_in;           ///< whether it is the pool's hand
 };
 
 inline PyTypeObject*& hand_type() {

@@ -126,25 +126,32 @@ KV_OPERATION Outcome find_matrix(P& p, int32_t text, int32_t* out) {
   return ok();
 }
 
-/// For each of n blocks four words, as far as a holder has to know them before it overwrites or leaves the block: its
-/// references, whether the holder writes it, how far its keys reach, and how far what other holders were served.
+constexpr int kWordsOfUse = 5;
+
+/// For each of n blocks what a holder has to know before it overwrites or leaves the block: its references, whether the
+/// holder holds it, whether it writes it, how far its keys reach, and how far what other holders were served.
 template <class P>
 KV_OPERATION Outcome uses(P& p, int32_t holder, int32_t n, const int32_t* ids, int32_t* out) {
   const int bad = p.lanes.first(n, [&](int i) { return !p.exists(ids[i]); });
   if (bad < n) return refused(kInvalidBlock, bad);
   p.lanes.each(n, [&](int i) {
     const Block& block = p.block(ids[i]);
+    bool is_held = p.is_named() ? block.writer == holder : block.references > 0;
     int32_t named = 0, read = 0;
     for (int32_t e = block.first_entry; e != kNone; e = p.entries[e].next_of_block)
       if (position_of(p, e) > named) named = position_of(p, e);
     if (p.is_named())
       for (int32_t row = block.readers; row != kNone; row = p.readers[row].next)
-        if (p.readers[row].holder != holder && p.readers[row].position > read) read = p.readers[row].position;
-    int32_t* const use = out + 4 * i;
+        if (p.readers[row].holder == holder)
+          is_held = true;
+        else if (p.readers[row].position > read)
+          read = p.readers[row].position;
+    int32_t* const use = out + kWordsOfUse * i;
     use[0] = block.references;
-    use[1] = p.is_named() && block.writer == holder;
-    use[2] = named;
-    use[3] = read;
+    use[1] = is_held;
+    use[2] = p.is_named() && block.writer == holder;
+    use[3] = named;
+    use[4] = read;
   });
   return ok();
 }

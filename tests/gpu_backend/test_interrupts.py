@@ -1,0 +1,106 @@
+"""Ctrl-C can come between any two steps of the interpreter. Nobody may be locked out by it."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from types import FrameType
+from typing import Any
+
+import pytest
+
+from kvproof.gpu_backend import BlockPool
+from kvproof.gpu_backend.hybrid import HybridCache
+from kvproof.gpu_backend.hybrid.cache import TornCache
+from kvproof.spec.vocabulary import CommitMode, GroupConfig, GroupKind, HybridConfig, PoolConfig
+
+GROUPS = (GroupConfig(GroupKind.FULL_ATTENTION, 4), GroupConfig(GroupKind.RECURRENT, 4))
+
+
+class Engine:
+    """A cache in which one request runs and another one waits."""
+
+    def __init__(self) -> None:
+        config = PoolConfig(40, 2, GROUPS, commit=CommitMode.STEPS, hybrid=HybridConfig())
+        self.pool = BlockPool(config)
+        self.cache = HybridCache(self.pool)
+        self.runs, self.waits = [self.pool.request(name, list(range(12))) for name in ("r1", "r2")]
+        self.pool.begin_step()
+        self.cache.admit(self.runs, 8)
+        self.cache.commit(1)
+        self.pool.begin_step()
+
+    def program(self) -> list[object]:
+        program = self.pool.program()
+        program.allocate(1, "r3")
+        return program.run()
+
+
+OPERATIONS: dict[str, Callable[[Engine], object]] = {
+    "match": lambda engine: engine.cache.match(engine.waits),
+    "split": lambda engine: engine.cache.split(engine.waits, 0, 12, 12, 0),
+    "admit": lambda engine: engine.cache.admit(engine.waits, 10),
+    "advance": lambda engine: engine.cache.advance(engine.runs, 10),
+    "release": lambda engine: engine.cache.release("r1"),
+    "truncate": lambda engine: engine.cache.truncate(engine.runs, 3),
+    "commit": lambda engine: engine.cache.commit(2),
+    "rollback": lambda engine: engine.cache.rollback(["r1"]),
+    "fail": lambda engine: engine.cache.fail(2),
+    "observe": lambda engine: engine.pool.observe(),
+    "take_events": lambda engine: engine.pool.take_events(),
+    "save": lambda engine: engine.pool.save(),
+    "reserve": lambda engine: engine.pool.reserve(500),
+    "program": lambda engine: engine.program(),
+}
+
+FILES = {"cache.py", "pool.py", "program.py"}
+
+
+@contextmanager
+def interrupted_at(step: int) -> Iterator[None]:
+    """The bytecode of this number that the backend runs in `FILES` is not run, but interrupted."""
+    left = step
+
+    def trace(frame: FrameType, event: str, _: object) -> Any:
+        nonlocal left
+        path = Path(frame.f_code.co_filename)
+        if path.name not in FILES or "gpu_backend" not in path.parts:
+            return None
+        frame.f_trace_opcodes = True
+        if event == "opcode":
+            left -= 1
+            if left == 0:
+                raise KeyboardInterrupt
+        return trace
+
+    before = sys.gettrace()
+    sys.settrace(trace)
+    try:
+        yield
+    finally:
+        sys.settrace(before)
+
+
+@pytest.mark.clause("ERR-OWNER-1")
+@pytest.mark.parametrize("operation", OPERATIONS)
+def test_an_interrupt_at_any_time_leaves_nobody_inside_the_pool(operation: str) -> None:
+    interrupted, torn = 0, 0
+    for step in range(1, 5000):
+        engine = Engine()
+        try:
+            with interrupted_at(step):
+                OPERATIONS[operation](engine)
+        except KeyboardInterrupt:
+            interrupted += 1
+        else:
+            break
+        engine.pool.check()
+        engine.pool.observe()
+        try:
+            engine.cache.match(engine.waits)
+        except TornCache:
+            torn += 1
+    assert interrupted > 20
+    assert torn < interrupted
