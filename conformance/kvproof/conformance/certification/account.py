@@ -59,7 +59,7 @@ def run_of(
         environment=environment(),
         stages=tuple(done.stages),
         clauses=tuple(_row(clauses()[asked], done, asked in failed) for asked in levels()),
-        budgets={"walks": profile.walks, "illegal walks": profile.illegal_walks, "operations": profile.operations},
+        budgets=profile.budgets,
         non_vacuity={name: done.met[name] for name in reachable(done.capabilities)},
         mutation=control,
         known=None if known is None else tuple(known),
