@@ -22,6 +22,7 @@ from kvproof.conformance.operations import (
     Allocate,
     Append,
     BeginStep,
+    CacheFullBlocks,
     Commit,
     Fail,
     Free,
@@ -66,12 +67,24 @@ def _smaller(operation: Operation) -> Iterator[Operation]:
                 yield msgspec.structs.replace(operation, **{field: (*value[:place], *value[place + 1 :])})
         elif field in OFTEN_EMPTY and value:
             yield msgspec.structs.replace(operation, **{field: _default(operation, field)})
+    if isinstance(operation, CacheFullBlocks):
+        yield from _fewer_slots(operation)
     if isinstance(operation, Admit | Advance) and type(operation.end) is int and operation.end > 1:
         yield from (msgspec.structs.replace(operation, end=end) for end in (operation.end // 2, operation.end - 1))
     if isinstance(operation, AddRequest | Append) and isinstance(operation.tokens, tuple) and operation.tokens:
         length = len(operation.tokens)
         for tokens in (operation.tokens[: length // 2], operation.tokens[:-1], operation.tokens[1:], (0,) * length):
             yield msgspec.structs.replace(operation, tokens=tokens)
+
+
+def _fewer_slots(operation: CacheFullBlocks) -> Iterator[CacheFullBlocks]:
+    """A registration that ends earlier, in a table that ends there, so that what is left is as legal as it was."""
+    first, last, mask = operation.first, operation.last, operation.mask
+    if type(first) is int and type(last) is int and isinstance(operation.blocks, tuple) and 0 <= first < last:
+        for end in dict.fromkeys((first + 1, (first + last) // 2, last - 1)):
+            if first < end < last:
+                left = mask[: end - first] if isinstance(mask, tuple) else mask
+                yield msgspec.structs.replace(operation, blocks=operation.blocks[:end], last=end, mask=left)
 
 
 def _fewer_blocks(items: Sequence[Item], number: int, operation: Allocate) -> Iterator[list[Item]]:
