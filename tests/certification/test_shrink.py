@@ -5,6 +5,7 @@ from random import Random
 import msgspec
 import pytest
 
+from kvproof.conformance.backends.interface import Level
 from kvproof.conformance.certification.candidates import plain_names
 from kvproof.conformance.certification.follow import items_of, with_blocks
 from kvproof.conformance.certification.lockstep import Divergence, Lockstep
@@ -113,6 +114,60 @@ def test_what_the_backend_does_not_claim_is_not_tried() -> None:
     found = shrink(backend, claimed, lockstep.divergence)
     assert found.config.groups[0].kind is GroupKind.RECURRENT
     assert found.config.residency is Residency.PER_COPY
+
+
+def test_a_registration_ends_earlier_with_its_table_and_its_mask() -> None:
+    config = PoolConfig(5, 1, (GroupConfig(GroupKind.FULL_ATTENTION, 1),), hash_seed=b"")
+    found = short(
+        (
+            AddRequest("r", (0, 0, 0)),
+            Allocate("r", 1),
+            Write("r", 1, 1, 0),
+            CacheFullBlocks("r", (1, 0, 0), 0, 3, 0, (True, True, True)),
+            Free("r", (1,)),
+            Touch("r", 1, KeyRef("r", 0, 1)),
+        ),
+        config,
+    )
+    assert found.operations[0] == AddRequest("r1", (0,))
+    assert found.operations[3] == CacheFullBlocks("r1", (1,), 0, 1, 0)
+
+
+THREE_COPIES: tuple[Operation, ...] = (
+    *(AddRequest(name, (0,)) for name in ("r1", "r2", "r3")),
+    Allocate("r3", 3),
+    Write("r3", 2, 1, 0),
+    CacheFullBlocks("r3", (2,), 0, 1, 0),
+    Write("r3", 1, 1, 0),
+    Touch("r1", 2, KeyRef("r3", 0, 1)),
+    CacheFullBlocks("r3", (1,), 0, 1, 0),
+    Allocate("r1", 2),
+    Touch("r2", 1, KeyRef("r2", 0, 1)),
+    Touch("r1", 1, KeyRef("r2", 0, 1)),
+    Allocate("r2", 1),
+    Write("r2", 6, 1, 0),
+    CacheFullBlocks("r2", (6,), 0, 1, 0),
+    Free("r1", (1, 2)),
+    Free("r2", (1, 6)),
+    Touch("r3", 6, KeyRef("r3", 0, 1)),
+    Free("r3", (6, 1, 3, 2)),
+    Allocate("r3", 1),
+    Allocate("r2", 1),
+    Allocate("r1", 2),
+    Lookup((KeyRef("r1", 0, 1),)),
+)
+"""Every copy has to be taken before the lookup misses, and the pool is full, so that no one operation can go alone."""
+
+
+def test_a_block_goes_with_all_that_was_done_with_it() -> None:
+    backend = with_mutant("reused_block_keeps_its_keys")
+    answers_only = msgspec.structs.replace(backend.identify()[1], observes=(), levels=(Level.POOL,))
+    config = PoolConfig(7, 1, (GroupConfig(GroupKind.FULL_ATTENTION, 1),), hash_seed=b"")
+    lockstep = Lockstep(backend, answers_only, config)
+    lockstep.replay(THREE_COPIES)
+    assert lockstep.divergence is not None
+    found = shrink(backend, answers_only, lockstep.divergence)
+    assert (len(found.operations), found.config.num_blocks) == (7, 2)
 
 
 @pytest.mark.parametrize("n", [2**70, "many", True])

@@ -100,6 +100,15 @@ def test_a_skip_lowers_what_passed_and_never_the_total() -> None:
     assert after.missing == ("EVENT-NET-1",)
 
 
+def test_the_numbers_of_a_level_add_up_also_if_it_is_not_claimed() -> None:
+    run = runs.run([runs.failure()], {"EVENT-NET-1": Status.SKIP}, not_claimed=Level.DATA)
+    run = with_row(run, "CONTENT-READ-1", exercised={"random": 5})  # a pool may read all the same
+    rows = levels_of(run)
+    assert all(row.passed + row.failed + len(row.missing) == row.total for row in rows)
+    (not_claimed,) = (row for row in rows if not row.claimed)
+    assert len(not_claimed.missing) == not_claimed.total
+
+
 def test_a_level_has_the_status_of_its_worst_clause() -> None:
     run = runs.run([runs.failure()], not_claimed=Level.DATA)
     found = {row.level: row.status for row in levels_of(run)}

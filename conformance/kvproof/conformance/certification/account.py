@@ -8,7 +8,6 @@ from importlib.metadata import version
 
 from kvproof.conformance.backends.interface import Capabilities
 from kvproof.conformance.backends.wire import PARTS
-from kvproof.conformance.certification.attribution import operations_of
 from kvproof.conformance.certification.digests import spec_digest
 from kvproof.conformance.certification.environment import environment
 from kvproof.conformance.certification.examine import Examination
@@ -60,7 +59,7 @@ def run_of(
         environment=environment(),
         stages=tuple(done.stages),
         clauses=tuple(_row(clauses()[asked], done, asked in failed) for asked in levels()),
-        budgets={"walks": profile.walks, "illegal walks": profile.illegal_walks, "operations": profile.operations},
+        budgets=profile.budgets,
         non_vacuity={name: done.met[name] for name in reachable(done.capabilities)},
         mutation=control,
         known=None if known is None else tuple(known),
@@ -107,11 +106,11 @@ def _row(clause: Clause, done: Examination, failed: bool) -> ClauseRow:
 
 
 def _exercised(clause: str, done: Examination) -> dict[str, int]:
-    """How often the clause was put to the test: vectors that carry it, operations that could break it."""
+    """How often the clause was put to the test: vectors that carry it, and operations, see `Tested`."""
     counts = {"vectors": done.vectors_of[clause]}
-    for stage, operations in done.operations.items():
-        if stage not in {"vectors", "smoke"}:
-            counts[stage] = sum(operations[name] for name in operations_of(clause))
+    for stage, tested in done.tested.items():
+        if stage != "vectors":
+            counts[stage] = tested[clause]
     return {stage: count for stage, count in counts.items() if count}
 
 

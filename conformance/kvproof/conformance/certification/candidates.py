@@ -22,6 +22,7 @@ from kvproof.conformance.operations import (
     Allocate,
     Append,
     BeginStep,
+    CacheFullBlocks,
     Commit,
     Fail,
     Free,
@@ -31,6 +32,7 @@ from kvproof.conformance.operations import (
 )
 from kvproof.spec.vocabulary import (
     COPY_PREFIX,
+    NULL_BLOCK,
     CommitMode,
     GroupConfig,
     GroupKind,
@@ -66,6 +68,8 @@ def _smaller(operation: Operation) -> Iterator[Operation]:
                 yield msgspec.structs.replace(operation, **{field: (*value[:place], *value[place + 1 :])})
         elif field in OFTEN_EMPTY and value:
             yield msgspec.structs.replace(operation, **{field: _default(operation, field)})
+    if isinstance(operation, CacheFullBlocks):
+        yield from _fewer_slots(operation)
     if isinstance(operation, Admit | Advance) and type(operation.end) is int and operation.end > 1:
         yield from (msgspec.structs.replace(operation, end=end) for end in (operation.end // 2, operation.end - 1))
     if isinstance(operation, AddRequest | Append) and isinstance(operation.tokens, tuple) and operation.tokens:
@@ -74,13 +78,20 @@ def _smaller(operation: Operation) -> Iterator[Operation]:
             yield msgspec.structs.replace(operation, tokens=tokens)
 
 
+def _fewer_slots(operation: CacheFullBlocks) -> Iterator[CacheFullBlocks]:
+    """A registration that ends earlier, in a table that ends there, so that what is left is as legal as it was."""
+    first, last, mask = operation.first, operation.last, operation.mask
+    if type(first) is int and type(last) is int and isinstance(operation.blocks, tuple) and 0 <= first < last:
+        for end in dict.fromkeys((first + 1, (first + last) // 2, last - 1)):
+            if first < end < last:
+                left = mask[: end - first] if isinstance(mask, tuple) else mask
+                yield msgspec.structs.replace(operation, blocks=operation.blocks[:end], last=end, mask=left)
+
+
 def _fewer_blocks(items: Sequence[Item], number: int, operation: Allocate) -> Iterator[list[Item]]:
     """An allocation without one of its blocks; those that come after it are counted anew."""
-    label = items[number].label
     for gone in range(operation.n if 1 < operation.n <= MOST_BLOCKS else 0):
-        smaller = with_operation(items[number], msgspec.structs.replace(operation, n=operation.n - 1))
-        numbers = {(label, n): (label, n - (n > gone)) for n in range(operation.n) if n != gone}
-        yield [_with_symbols(each, label, numbers) for each in _with(items, number, smaller)]
+        yield _without_taken(items, number, operation, gone)
 
 
 def _with_symbols(item: Item, label: int, new: Mapping[tuple[int, int], tuple[int, int]]) -> Item:
@@ -88,6 +99,41 @@ def _with_symbols(item: Item, label: int, new: Mapping[tuple[int, int], tuple[in
     kept = {block: new.get(symbol, symbol) for block, symbol in item.blocks.items() if symbol[0] != label}
     renamed = {block: new[symbol] for block, symbol in item.blocks.items() if symbol[0] == label and symbol in new}
     return replace(item, blocks={**kept, **renamed})
+
+
+def without_a_block(config: PoolConfig, items: Sequence[Item]) -> Iterator[Candidate]:
+    """A pool that has one block less, and nothing that was done with it; so a copy of a key goes with all its users."""
+    for block in range(1, min(config.num_blocks, MOST_BLOCKS) if config.num_blocks > 2 else 0):
+        left = [item for item in items if not _is_of_one(item, block)]
+        for number, item in reversed(list(enumerate(left))):
+            if block in item.taken and isinstance(item.operation, Allocate):
+                left = _without_taken(left, number, item.operation, item.taken.index(block))
+        yield replace(config, num_blocks=config.num_blocks - 1), [_without_named(item, block) for item in left]
+
+
+def _is_of_one(item: Item, block: int) -> bool:
+    """Whether an operation is about this block and no other."""
+    return set(blocks_in(item.operation)) - {NULL_BLOCK} == {block} or item.taken == (block,)
+
+
+def _without_taken(items: Sequence[Item], number: int, operation: Allocate, gone: int) -> list[Item]:
+    label = items[number].label
+    smaller = with_operation(items[number], msgspec.structs.replace(operation, n=operation.n - 1))
+    numbers = {(label, n): (label, n - (n > gone)) for n in range(operation.n) if n != gone}
+    return [_with_symbols(each, label, numbers) for each in _with(items, number, smaller)]
+
+
+def _without_named(item: Item, block: int) -> Item:
+    """The operation without one of its blocks; in a table the null block stands for it."""
+    operation = item.operation
+    blocks = getattr(operation, "blocks", None)
+    if not isinstance(blocks, tuple) or block not in blocks:
+        return item
+    if isinstance(operation, CacheFullBlocks):
+        kept = tuple(NULL_BLOCK if each == block else each for each in blocks)
+    else:
+        kept = tuple(each for each in blocks if each != block)
+    return with_operation(item, msgspec.structs.replace(operation, blocks=kept))
 
 
 def merged_operations(config: PoolConfig, items: Sequence[Item]) -> Iterator[Candidate]:

@@ -71,8 +71,8 @@ def last_control() -> MutationControl | None:
     if not RECORD.is_file():
         return None
     record = msgspec.json.decode(RECORD.read_bytes(), type=Record)
-    state = "of these files" if record.suite == suite_digest() else "of other files than these"
-    source = f"in the last run of all stages, of {record.date}, kvproof {record.version}, {state}"
+    state = "" if record.suite == suite_digest() else "; files of kvproof itself have changed since then"
+    source = f"in the last run of all stages, of {record.date}, kvproof {record.version}{state}"
     return _control(record.caught, record.missed, source)
 
 

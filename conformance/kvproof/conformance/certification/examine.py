@@ -48,8 +48,8 @@ class Examination:
     """What was done to a backend, and what was found.
 
     `vectors_of` counts the vectors of each clause that were run, `left_out` why the others were not. `operations`
-    counts, for each stage, how often each operation was compared, `noticed_after` has the CPU seconds that a stage took
-    up to its first divergence.
+    counts, for each stage, how often each operation was compared, `tested` how often each clause was put to the test by
+    one. `noticed_after` has the CPU seconds that a stage took up to its first divergence.
     """
 
     identity: Identity
@@ -58,6 +58,7 @@ class Examination:
     vectors_of: Counter[str] = field(default_factory=Counter)
     left_out: dict[str, str] = field(default_factory=dict)
     operations: dict[str, Counter[str]] = field(default_factory=dict)
+    tested: dict[str, Counter[str]] = field(default_factory=dict)
     met: Counter[str] = field(default_factory=Counter)
     noticed_after: dict[str, float] = field(default_factory=dict)
     shown: list[Shown] = field(default_factory=list)
@@ -174,6 +175,7 @@ class _Examiner:
         for played in result.played:
             done.pools += 1
             done.operations += played.by_name
+            done.tested.update(played.tested)
         if result.divergence is not None:
             done.note(result.divergence)
         return done
@@ -200,6 +202,7 @@ class _Examiner:
         broke_off = f"it ended early, after {len(outcome.divergences)} divergences" if outcome.broke_off else ""
         done.stages.append(StageRow(name, status, counts, round(seconds, 1), broke_off))
         done.operations[name] = outcome.operations
+        done.tested[name] = outcome.tested
         if outcome.noticed_after is not None:
             done.noticed_after[name] = outcome.noticed_after
         done.met += outcome.met

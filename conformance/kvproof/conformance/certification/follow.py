@@ -7,7 +7,7 @@ chooses for itself.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import msgspec
 
@@ -24,11 +24,15 @@ Symbol = tuple[int, int]
 
 @dataclass(frozen=True)
 class Item:
-    """An operation, which allocation it is to others, and what the numbers of blocks in it stand for."""
+    """An operation, which allocation it is to others, and what the numbers of blocks in it stand for.
+
+    `taken` are the blocks that an allocation took, as numbers, where it was run.
+    """
 
     operation: Operation
     label: int
     blocks: Mapping[int, Symbol]
+    taken: tuple[int, ...] = ()
 
 
 def items_of(config: PoolConfig, operations: Sequence[Operation]) -> list[Item]:
@@ -44,6 +48,7 @@ def items_of(config: PoolConfig, operations: Sequence[Operation]) -> list[Item]:
             world.apply(operation)
             world.drain()
             if isinstance(operation, Allocate):
+                items[-1] = replace(items[-1], taken=tuple(world.taken))
                 latest |= {block: (label, number) for number, block in enumerate(world.taken)}
     return items
 

@@ -9,6 +9,7 @@ from msgspec import structs
 
 from kvproof.conformance.backends.interface import AdapterError, Backend, Capabilities
 from kvproof.conformance.backends.wire import PARTS, Admitted, Hit, Matched, Observation, Step, WireEvent, as_events
+from kvproof.conformance.certification.attribution.tested import Tested
 from kvproof.conformance.certification.choices import step_without_order
 from kvproof.conformance.certification.events_apart import with_drains, without_drains
 from kvproof.conformance.certification.follow import followed, items_of
@@ -77,6 +78,7 @@ class Lockstep:
         self.operations: list[Operation] = []
         """What was run and compared; operations of content that the backend does not offer, by the reference alone."""
         self.refused = 0
+        self.tested = Tested(config)
         self._backend, self._config, self._watches = backend, config, watch
         self._can_observe = watch and bool(capabilities.observes)
         self._observes = self._can_observe and self.model.shows_all
@@ -162,16 +164,19 @@ class Lockstep:
         self.operations.append(expected.operation)
         if step is not None:
             self.refused += bool(expected.errors)
+            self.tested.note(self._divergence((expected.operation,), (), expected))
             self._note(expected, compare(expected, step, self._observes))
         if self.divergence is None:
             self._before, self._heard = expected.seen, expected.events or ()
 
     def _note(self, expected: Expected, differences: tuple[Difference, ...]) -> None:
         if differences:
-            operations = tuple(self.operations)
-            self.divergence = Divergence(
-                self._config, operations, differences, expected, self._before, self._watches, self._heard
-            )
+            self.divergence = self._divergence(tuple(self.operations), differences, expected)
+
+    def _divergence(
+        self, operations: tuple[Operation, ...], differences: tuple[Difference, ...], expected: Expected
+    ) -> Divergence:
+        return Divergence(self._config, operations, differences, expected, self._before, self._watches, self._heard)
 
     def _answers(self, operations: Sequence[Operation]) -> list[Step]:
         """What the backend says to operations, with their events if it tells any, with the state of a small pool."""

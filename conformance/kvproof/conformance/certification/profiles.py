@@ -32,6 +32,17 @@ class Profile:
             hybrid_illegal_walks=self.hybrid_illegal_walks * budget,
         )
 
+    @property
+    def budgets(self) -> dict[str, int]:
+        """What a certificate says of it."""
+        return {
+            "walks": self.walks,
+            "illegal walks": self.illegal_walks,
+            "hybrid walks": self.hybrid_walks,
+            "illegal hybrid walks": self.hybrid_illegal_walks,
+            "operations": self.operations,
+        }
+
 
 QUICK = Profile(
     "quick",

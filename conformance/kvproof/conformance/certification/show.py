@@ -110,7 +110,7 @@ def _short(row: LevelRow) -> str:
 def _missing(row: LevelRow) -> str:
     if not row.missing:
         return "nothing"
-    if not row.exercised:
+    if len(row.missing) == row.total:
         return f"all {row.total}"
     more = len(row.missing) - NAMED
     return ", ".join(row.missing[:NAMED]) + (f" and {more} more" if more > 0 else "")

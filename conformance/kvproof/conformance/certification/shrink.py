@@ -17,6 +17,7 @@ from kvproof.conformance.certification.candidates import (
     plain_names,
     smaller_operations,
     smaller_pools,
+    without_a_block,
 )
 from kvproof.conformance.certification.lockstep import Divergence, Lockstep
 from kvproof.conformance.certification.reduce import reduced
@@ -26,7 +27,15 @@ from kvproof.conformance.operations import Operation, name_of
 from kvproof.conformance.world import World
 from kvproof.spec.vocabulary import PoolConfig
 
-PASSES = (fewer_steps, smaller_pools, smaller_operations, merged_operations, fewer_names, smaller_blocks)
+PASSES = (
+    fewer_steps,
+    smaller_pools,
+    smaller_operations,
+    merged_operations,
+    fewer_names,
+    smaller_blocks,
+    without_a_block,
+)
 """What is tried, beside leaving operations out."""
 
 

@@ -29,12 +29,16 @@ from kvproof.spec.vocabulary import PoolConfig
 
 @dataclass(slots=True)
 class Outcome:
-    """What a stage did: how many pools it made, how often it ran each operation, and where the backend diverged."""
+    """What a stage did: how many pools it made, how often it ran each operation, and where the backend diverged.
+
+    `tested` counts by clause, see `Tested`.
+    """
 
     name: str
     pools: int = 0
     operations: Counter[str] = field(default_factory=Counter)
     refusals: int = 0
+    tested: Counter[str] = field(default_factory=Counter)
     met: Counter[str] = field(default_factory=Counter)
     divergences: list[Divergence] = field(default_factory=list)
     broke_off: bool = False
@@ -48,6 +52,7 @@ class Outcome:
         self.pools += 1
         self.operations.update(map(name_of, lockstep.operations))
         self.refusals += lockstep.refused
+        self.tested.update(lockstep.tested.clauses)
         self.met += lockstep.model.met
         if lockstep.divergence is not None:
             self.note(lockstep.divergence)

@@ -38,8 +38,8 @@ NOTHING_NEW = "nothing new: what fails is known"
 class LevelRow(Wire, frozen=True):
     """How a level did, over all its MUST clauses, whatever was asked of them.
 
-    `missing` are those that were not exercised. The status of a level is the greatest of its clauses', but it has not
-    passed while a claimed clause was not judged.
+    `missing` are those that were not judged: of a level that is not claimed all but those that fail. The status of a
+    level is the greatest of its clauses', but it has not passed while a claimed clause was not judged.
     """
 
     level: Level
@@ -69,7 +69,7 @@ def _level_row(run: RunFacts, level: Level) -> LevelRow:
         sum(row.status is Status.PASS for row in rows),
         sum(row.status is Status.FAIL for row in rows),
         sum(row.is_exercised for row in rows),
-        tuple(row.clause for row in rows if not row.is_exercised),
+        tuple(row.clause for row in rows if row.status < Status.PASS),
     )
 
 

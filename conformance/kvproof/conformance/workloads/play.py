@@ -35,6 +35,8 @@ class Played:
     operations: int = 0
     by_name: Counter[str] = field(default_factory=Counter)
     """How often each operation was run."""
+    tested: Counter[str] = field(default_factory=Counter)
+    """How often each clause was put to the test."""
     seconds: float = 0.0
     divergence: Divergence | None = None
 
@@ -71,7 +73,7 @@ def play(
         lockstep.run(chain((operation,), islice(operations, BATCH - 1)), reads=True)
         played.by_name.update(map(name_of, lockstep.operations[played.operations :]))
         played.operations, played.seconds = len(lockstep.operations), time.monotonic() - started
-        played.divergence = lockstep.divergence
+        played.divergence, played.tested = lockstep.divergence, lockstep.tested.clauses
         if played.divergence is not None:
             return played
         progress(played)

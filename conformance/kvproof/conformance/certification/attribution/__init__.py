@@ -7,14 +7,15 @@ is seen, both are named; which one it is, the vectors may tell (`findings`).
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from kvproof.conformance.certification.attribution.answers import of_answer
 from kvproof.conformance.certification.attribution.case import Case, Clauses
 from kvproof.conformance.certification.attribution.events import of_events
 from kvproof.conformance.certification.attribution.state import of_changed_refusal, of_state
-from kvproof.conformance.certification.attribution.tables import operations_of
-from kvproof.conformance.certification.lockstep import Divergence
 
-__all__ = ["clause_of", "clauses_of", "operations_of"]
+if TYPE_CHECKING:
+    from kvproof.conformance.certification.lockstep import Divergence
 
 
 def clause_of(found: Divergence) -> str:

@@ -67,7 +67,7 @@ def of_answer(case: Case) -> Clauses:
     if error == "ConcurrentUse":  # there is one caller
         return ("ERR-OWNER-1", "ERR-ATOMIC-1")
     if case.errors:
-        return _of_missing_refusal(case)
+        return of_missing_refusal(case)
     if error in _ERRORS:
         return _of_wrong_refusal(case, error)
     return _of_result(case, difference.expected, difference.got)
@@ -76,7 +76,7 @@ def of_answer(case: Case) -> Clauses:
 # Granted, or refused with an error that does not apply
 
 
-def _of_missing_refusal(case: Case) -> Clauses:
+def of_missing_refusal(case: Case) -> Clauses:
     """The clauses that demand one of the errors."""
     missing = case.errors
     if "InvalidBlock" in missing and case.names_the_null_block:

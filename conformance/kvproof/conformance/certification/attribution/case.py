@@ -4,11 +4,14 @@ from __future__ import annotations
 
 from collections import Counter
 from functools import cached_property
+from typing import TYPE_CHECKING
 
 from kvproof.conformance.backends.wire import Entry, Holders, Observation
-from kvproof.conformance.certification.lockstep import Difference, Divergence
 from kvproof.conformance.operations import KeyRef, Operation, name_of
 from kvproof.spec.vocabulary import NULL_BLOCK, CommitMode, GroupConfig, GroupKind, HolderMode, PoolConfig
+
+if TYPE_CHECKING:
+    from kvproof.conformance.certification.lockstep import Difference, Divergence
 
 Clauses = tuple[str, ...]
 """Clauses that a difference may break, the most likely first; none if nothing is to be said."""

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 from collections import Counter
+from typing import TYPE_CHECKING
 
 from kvproof.conformance.attempts import QUESTIONS
 from kvproof.conformance.backends.wire import ClearedEvent, RemovedEvent, StoredEvent, WireEvent, as_events
 from kvproof.conformance.certification.attribution.case import Case, Clauses
-from kvproof.conformance.certification.lockstep import Difference
 from kvproof.conformance.operations import AddRequest, Append, BeginStep, Commit, Fail, Move, Reset, Truncate
 from kvproof.spec.vocabulary import Residency
+
+if TYPE_CHECKING:
+    from kvproof.conformance.certification.lockstep import Difference
 
 Told = tuple[str, int, str]
 """What an event says of a key: (stored or removed, group, hash)."""

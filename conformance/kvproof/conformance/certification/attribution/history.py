@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import contextlib
+from typing import TYPE_CHECKING
 
 from kvproof.conformance.certification.attribution.tables import RESULTS, STATES
-from kvproof.conformance.certification.lockstep import Divergence
 from kvproof.conformance.operations import KeyRef, name_of
 from kvproof.conformance.world import World
 from kvproof.spec.errors import PoolError
+
+if TYPE_CHECKING:
+    from kvproof.conformance.certification.lockstep import Divergence
 
 
 def clause_of_removal(found: Divergence, ref: KeyRef, block: int) -> str:

@@ -137,7 +137,6 @@ _WHAT_IS_USABLE = ("match", "admit")
 
 OF_REQUESTS = {
     "GROUP-ALIGN-1": _WHAT_IS_USABLE,
-    "GROUP-CONFIG-2": ("match", "split", "admit", "advance", "release", "fail"),
     "HIT-ATTENTION-1": _WHAT_IS_USABLE,
     "HIT-WINDOW-1": _WHAT_IS_USABLE,
     "HIT-RECURRENT-1": _WHAT_IS_USABLE,
@@ -157,10 +156,12 @@ OF_REQUESTS = {
     "SPLIT-EARLIEST-1": ("split",),
     "SPLIT-PROGRESS-1": ("split",),
     "ADMIT-ORDER-1": ("admit",),
+    "ADMIT-SHARE-1": ("admit",),
     "ADMIT-COPY-1": ("admit",),
     "ADMIT-JUNCTION-1": ("admit",),
     "ADVANCE-LETGO-1": ("advance",),
     "ADVANCE-STATE-1": ("advance", "admit"),
+    "ADVANCE-MOVE-1": ("advance",),
     "ADVANCE-COPY-1": ("advance",),
     "ADVANCE-WRITE-1": ("advance", "admit"),
     "ADVANCE-FULL-1": ("advance", "admit"),
@@ -174,8 +175,10 @@ OF_REQUESTS = {
     "BACK-ROLLBACK-1": ("rollback", "release", "fail"),
     "BACK-PROMPT-1": ("split",),
     "BACK-SLOTS-1": ("rollback", "release", "fail", "truncate"),
+    "BACK-TRUNCATE-1": ("truncate",),
     "BACK-CUT-1": ("truncate",),
     "BACK-CUT-2": ("truncate",),
+    "BACK-FAIL-1": ("fail",),
     "BACK-FAIL-3": ("fail",),
     "BACK-FAIL-4": ("fail",),
     "INV-TABLE-1": ("admit", "advance", "truncate"),
@@ -183,12 +186,4 @@ OF_REQUESTS = {
     "INV-TABLE-3": ("admit", "advance", "release", "rollback", "truncate", "fail"),
     "INV-TABLE-4": ("rollback", "truncate", "fail"),
 }
-"""clause -> the operations that can break it, where requests run over all groups; see `running`."""
-
-
-def operations_of(clause: str) -> frozenset[str]:
-    """The operations whose answer, or what they leave behind, can break a clause, as far as is told here."""
-    by_result = {name for name, promised in RESULTS.items() if promised == clause}
-    by_refusal = {name for (name, _), demanded in REFUSALS.items() if demanded == clause}
-    by_state = {name for (name, _), kept in STATES.items() if kept == clause}
-    return frozenset(by_result | by_refusal | by_state | set(OF_REQUESTS.get(clause, ())))
+"""clause -> the legal operations that can break it, where requests run over all groups; see `running`."""
