@@ -417,54 +417,77 @@ void free_pool(PyObject* self) {
   Py_DECREF(type);
 }
 
-#define KV_METHOD(name, text) \
-  {#name, reinterpret_cast<PyCFunction>(reinterpret_cast<void (*)()>(pool_##name)), METH_FASTCALL | METH_KEYWORDS, text}
+#define KV_METHOD(name, arguments, text) \
+  {#name, reinterpret_cast<PyCFunction>(reinterpret_cast<void (*)()>(pool_##name)), METH_FASTCALL | METH_KEYWORDS, \
+   KV_DOC(#name, "$self" arguments, text)}
 
 #define KV_OPERATIONS \
-  KV_METHOD(allocate, "Take n blocks from the front of the queue for `holder` (POOL-ALLOC-*)."), \
-  KV_METHOD(touch, "Add a reference to a block that has `key` to serve (POOL-TOUCH-*)."), \
-  KV_METHOD(touch_all, "Touch several blocks, each with its key; all or none."), \
-  KV_METHOD(free, "Drop one reference for each id in the order given (POOL-FREE-*)."), \
-  KV_METHOD(lookup, "For each key the block that serves it, or None (POOL-LOOKUP-*)."), \
-  KV_METHOD(lookup_longest, "The blocks that serve the first keys, up to the first miss."), \
-  KV_METHOD(find, "For each key (block, reserved, writer, pending) (STEP-LOOKUP-*)."), \
-  KV_METHOD(find_matrix, "Where all keys of the request are, in all groups, as three tables of words."), \
-  KV_METHOD(uses, "For each block its `BlockUse`: references, whether `holder` holds and writes it, how far it is " \
-                  "named, read."), \
-  KV_METHOD(num_held, "How many blocks `holder` holds; with anonymous references, how many are held."), \
-  KV_METHOD(contains, "Whether the block has the key, reserved or committed (POOL-CONTAINS-1)."), \
-  KV_METHOD(full_key, "The block's servable key at the end of its slot (POOL-CONTAINS-2)."), \
-  KV_METHOD(cache_full_blocks, "Register the full keys of the slots first .. last-1 (REG-FULL-*)."), \
-  KV_METHOD(cache_slots, "Register the full keys of the slots from `first` on, one for each block; null leaves its slot out (REG-FULL-*)."), \
-  KV_METHOD(cache_partial_block, "Register one key (REG-PARTIAL-*)."), \
-  KV_METHOD(evict, "Drop all keys of the blocks (POOL-EVICT-*)."), \
-  KV_METHOD(move, "Hand all keys of one block to another (POOL-MOVE-*)."), \
-  KV_METHOD(copy, "Copy what `holder` may read of `src_id` to `dst_id` (CONTENT-COPY-*)."), \
-  KV_METHOD(write, "Check that the request may leave so many tokens in the block (CONTENT-WRITE-*)."), \
-  KV_METHOD(read, "Check that the holder may read the block (CONTENT-READ-1)."), \
-  KV_METHOD(reset, "Forget every key (POOL-RESET-*)."), \
-  KV_METHOD(begin_step, "Open the next step and return its number (STEP-OPEN-1)."), \
-  KV_METHOD(commit, "Publish the entries of the step (STEP-COMMIT-*)."), \
-  KV_METHOD(attach, "Add a reference to a block that has `key` reserved (STEP-ATTACH-*)."), \
-  KV_METHOD(rollback, "Take back what the requests have not committed (STEP-ROLLBACK-*)."), \
-  KV_METHOD(finish, "Roll the request back, then free its blocks (STEP-FINISH-1)."),
+  KV_METHOD(allocate, ", n, holder=None", "Take n blocks from the front of the queue for `holder` (POOL-ALLOC-*)."), \
+  KV_METHOD(touch, ", block_id, key, holder=None", \
+            "Add a reference to a block that has `key` to serve (POOL-TOUCH-*)."), \
+  KV_METHOD(touch_all, ", block_ids, keys, holder=None", "Touch several blocks, each with its key; all or none."), \
+  KV_METHOD(free, ", block_ids, holder=None", "Drop one reference for each id in the order given (POOL-FREE-*)."), \
+  KV_METHOD(lookup, ", keys", "For each key the block that serves it, or None (POOL-LOOKUP-*)."), \
+  KV_METHOD(lookup_longest, ", keys", "The blocks that serve the first keys, up to the first miss."), \
+  KV_METHOD(find, ", keys", "For each key (block, reserved, writer, pending) (STEP-LOOKUP-*)."), \
+  KV_METHOD(find_matrix, ", request", "Where all keys of the request are, in all groups, as three tables of words."), \
+  KV_METHOD(uses, ", block_ids, holder", \
+            "For each block its `BlockUse`: references, whether `holder` holds and writes it, how far it is " \
+            "named, read."), \
+  KV_METHOD(num_held, ", holder=None", \
+            "How many blocks `holder` holds; with anonymous references, how many are held."), \
+  KV_METHOD(contains, ", key, block_id", "Whether the block has the key, reserved or committed (POOL-CONTAINS-1)."), \
+  KV_METHOD(full_key, ", block_id", "The block's servable key at the end of its slot (POOL-CONTAINS-2)."), \
+  KV_METHOD(cache_full_blocks, ", request, block_ids, first, last, group, mask=None, replace=False", \
+            "Register the full keys of the slots first .. last-1 (REG-FULL-*)."), \
+  KV_METHOD(cache_slots, ", request, block_ids, first, group, replace=False", \
+            "Register the full keys of the slots from `first` on, one for each block; null leaves its slot out " \
+            "(REG-FULL-*)."), \
+  KV_METHOD(cache_partial_block, ", request, block_id, position, group, replace=False", \
+            "Register one key (REG-PARTIAL-*)."), \
+  KV_METHOD(evict, ", block_ids", "Drop all keys of the blocks (POOL-EVICT-*)."), \
+  KV_METHOD(move, ", src_id, dst_id", "Hand all keys of one block to another (POOL-MOVE-*)."), \
+  KV_METHOD(copy, ", src_id, dst_id, holder=None", \
+            "Copy what `holder` may read of `src_id` to `dst_id` (CONTENT-COPY-*)."), \
+  KV_METHOD(write, ", request, block_id, position, group", \
+            "Check that the request may leave so many tokens in the block (CONTENT-WRITE-*)."), \
+  KV_METHOD(read, ", block_id, holder=None", "Check that the holder may read the block (CONTENT-READ-1)."), \
+  KV_METHOD(reset, "", "Forget every key (POOL-RESET-*)."), \
+  KV_METHOD(begin_step, "", "Open the next step and return its number (STEP-OPEN-1)."), \
+  KV_METHOD(commit, ", step", "Publish the entries of the step (STEP-COMMIT-*)."), \
+  KV_METHOD(attach, ", block_id, key, holder", \
+            "Add a reference to a block that has `key` reserved (STEP-ATTACH-*)."), \
+  KV_METHOD(rollback, ", requests", "Take back what the requests have not committed (STEP-ROLLBACK-*)."), \
+  KV_METHOD(finish, ", request_id, block_ids", "Roll the request back, then free its blocks (STEP-FINISH-1)."),
 
 PyMethodDef kPoolMethods[] = {
     KV_OPERATIONS
-    {"_open", pool_open, METH_VARARGS, nullptr},
-    {"_adopt", pool_adopt, METH_VARARGS, nullptr},
-    {"_rows", pool_rows, METH_NOARGS, nullptr},
-    {"_enter", pool_enter, METH_O, nullptr},
-    {"_leave", pool_leave, METH_NOARGS, nullptr},
-    {"_events", pool_events, METH_NOARGS, nullptr},
-    {"_drop_events", pool_drop_events, METH_NOARGS, nullptr},
-    {"_numbers", pool_numbers, METH_O, nullptr},
-    {"_keep", pool_keep, METH_O, nullptr},
-    {"_run", pool_run, METH_O, nullptr},
-    {"_hold", pool_hold, METH_O, nullptr},
-    {"_problem", pool_problem, METH_NOARGS, nullptr},
-    {"_behind", pool_behind, METH_NOARGS, nullptr},
-    {"_put_behind", pool_put_behind, METH_VARARGS, nullptr},
+    {"_open", pool_open, METH_VARARGS,
+     KV_DOC("_open", "$self, memory, settings, groups, rows, seed, seed_digest, /", "Make a new pool in this memory.")},
+    {"_adopt", pool_adopt, METH_VARARGS,
+     KV_DOC("_adopt", "$self, memory, settings, num_groups, rows, /", "Go on in larger memory.")},
+    {"_rows", pool_rows, METH_NOARGS, KV_DOC("_rows", "$self, /", "How many rows each region has.")},
+    {"_enter", pool_enter, METH_O,
+     KV_DOC("_enter", "$self, operation, /", "Be inside an operation of several calls, until `_leave`.")},
+    {"_leave", pool_leave, METH_NOARGS, KV_DOC("_leave", "$self, /", "The operation is over.")},
+    {"_events", pool_events, METH_NOARGS, KV_DOC("_events", "$self, /", "The events since the last time.")},
+    {"_drop_events", pool_drop_events, METH_NOARGS, KV_DOC("_drop_events", "$self, /", "All events are taken.")},
+    {"_numbers", pool_numbers, METH_O,
+     KV_DOC("_numbers", "$self, names, /", "The number of each holder, for a program that is run next.")},
+    {"_keep", pool_keep, METH_O,
+     KV_DOC("_keep", "$self, requests, /", "The number of each request's text, for a program that is run next.")},
+    {"_run", pool_run, METH_O,
+     KV_DOC("_run", "$self, words, /", "Run a program up to the first operation that is refused.")},
+    {"_hold", pool_hold, METH_O,
+     KV_DOC("_hold", "$self, operation, /",
+            "The hand that makes the calls of an operation of several calls, until `_leave`.")},
+    {"_problem", pool_problem, METH_NOARGS,
+     KV_DOC("_problem", "$self, /", "What is wrong with the state, None if nothing is.")},
+    {"_behind", pool_behind, METH_NOARGS,
+     KV_DOC("_behind", "$self, /", "Names by row, texts by number, events that the ring had no room for.")},
+    {"_put_behind", pool_put_behind, METH_VARARGS,
+     KV_DOC("_put_behind", "$self, names, texts, told, /",
+            "Put them there; what is wrong with the state, None if nothing is.")},
     {nullptr, nullptr, 0, nullptr}};
 
 PyGetSetDef kPoolProperties[] = {
@@ -587,12 +610,17 @@ PyObject* core_layout(PyObject*, PyObject*) {
   return both;
 }
 
-PyMethodDef kFunctions[] = {{"plan", core_plan, METH_VARARGS, "How many words an arena needs."},
-                            {"word", core_word, METH_VARARGS, "Set the functions that word the errors."},
-                            {"digest", core_digest, METH_VARARGS, "A digest of some bytes."},
-                            {"opcodes", core_opcodes, METH_NOARGS, "The number of each operation of a program."},
-                            {"layout", core_layout, METH_NOARGS, "Where everything is."},
-                            {nullptr, nullptr, 0, nullptr}};
+PyMethodDef kFunctions[] = {
+    {"plan", core_plan, METH_VARARGS,
+     KV_DOC("plan", "$module, settings, num_groups, rows, /", "How many words an arena needs.")},
+    {"word", core_word, METH_VARARGS,
+     KV_DOC("word", "$module, wrong_type, out_of_range, refusal, concurrent, /",
+            "Set the functions that word the errors.")},
+    {"digest", core_digest, METH_VARARGS, KV_DOC("digest", "$module, words, data, /", "A digest of some bytes.")},
+    {"opcodes", core_opcodes, METH_NOARGS,
+     KV_DOC("opcodes", "$module, /", "The number of each operation of a program.")},
+    {"layout", core_layout, METH_NOARGS, KV_DOC("layout", "$module, /", "Where everything is.")},
+    {nullptr, nullptr, 0, nullptr}};
 
 PyModuleDef kModule = {PyModuleDef_HEAD_INIT, "_core", "The native core of a block pool.", -1, kFunctions,
                        nullptr, nullptr, nullptr, nullptr};
