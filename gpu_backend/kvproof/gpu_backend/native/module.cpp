@@ -559,19 +559,75 @@ PyObject* core_digest(PyObject*, PyObject* args) {
   return PyBytes_FromStringAndSize(reinterpret_cast<char*>(digest), words == 4 ? 16 : 32);
 }
 
-constexpr const char* kHeaderNames[] = {
-    "version", "words", "num_blocks", "hash_block_size", "num_groups", "digest_words", "words_of_block", "is_named",
-    "has_steps", "is_per_copy", "tells_events", "seed_0", "seed_1", "offset", "rows", "num_free", "ring_head",
-    "ring_span", "unswept", "swept", "num_entries", "num_readers", "num_pendings", "num_dependencies",
-    "num_attachments", "num_admissions", "num_copies", "first_event", "num_events", "current", "committed", "calls",
-    "registrations"};
-static_assert(sizeof(Header) / 8 == sizeof(kHeaderNames) / sizeof(*kHeaderNames) + 2 * (kRegions - 1),
-              "every number of the header has a name");
+/// A field of a row by its name, and where the compiler has put it; so a name is never that of another field.
+struct Field {
+  const char* name;
+  size_t at, bytes;
+};
+#define KV_FIELD(row, field) Field{#field, offsetof(row, field), sizeof(row::field)}
 
-constexpr const char* kRegionNames[] = {
-    "groups", "blocks", "ring", "buckets", "free_entries", "entries", "free_readers", "readers", "holders", "pendings",
-    "dependencies", "attachments", "admissions", "copies", "events"};
-static_assert(sizeof(kRegionNames) / sizeof(*kRegionNames) == kRegions, "every region has a name");
+/// How many bytes all fields have together; a row whose fields are all named has no more.
+template <size_t N>
+constexpr size_t bytes_of(const Field (&fields)[N]) {
+  size_t bytes = 0;
+  for (const Field& field : fields) bytes += field.bytes;
+  return bytes;
+}
+
+#define KV_FIELDS(name, row, ...) \
+  constexpr Field name[] = {__VA_ARGS__}; \
+  static_assert(bytes_of(name) == sizeof(row), "every field of a row is named once")
+
+#define F(field) KV_FIELD(Header, field)
+KV_FIELDS(kHeaderFields, Header, F(version), F(words), F(num_blocks), F(hash_block_size), F(num_groups),
+          F(digest_words), F(words_of_block), F(is_named), F(has_steps), F(is_per_copy), F(tells_events), F(seed),
+          F(offset), F(rows), F(num_free), F(ring_head), F(ring_span), F(unswept), F(swept), F(num_entries),
+          F(num_readers), F(num_pendings), F(num_dependencies), F(num_attachments), F(num_admissions), F(num_copies),
+          F(first_event), F(num_events), F(current), F(committed), F(calls), F(registrations));
+#undef F
+#define F(field) KV_FIELD(Group, field)
+KV_FIELDS(kGroupFields, Group, F(block_size), F(kind), F(unused));
+#undef F
+#define F(field) KV_FIELD(Block, field)
+KV_FIELDS(kBlockFields, Block, F(references), F(place), F(first_entry), F(group), F(slot), F(writer), F(readers),
+          F(born), F(writer_kept));
+#undef F
+#define F(field) KV_FIELD(Entry<4>, field)
+KV_FIELDS(kEntryFields, Entry<4>, F(digest), F(block), F(next_in_bucket), F(next_of_key), F(previous_of_key),
+          F(next_of_block), F(position));
+#undef F
+#define F(field) KV_FIELD(Reader<4>, field)
+KV_FIELDS(kReaderFields, Reader<4>, F(holder), F(next), F(position), F(attached), F(kept), F(digest));
+#undef F
+#define F(field) KV_FIELD(HolderRow, field)
+KV_FIELDS(kHolderFields, HolderRow, F(references), F(admitted), F(mark));
+#undef F
+#define F(field) KV_FIELD(Pending, field)
+KV_FIELDS(kPendingFields, Pending, F(entry), F(position), F(step), F(owner), F(text), F(call), F(order), F(is_fresh));
+#undef F
+#define F(field) KV_FIELD(Dependency, field)
+KV_FIELDS(kDependencyFields, Dependency, F(reader), F(writer), F(step));
+#undef F
+#define F(field) KV_FIELD(Attachment, field)
+KV_FIELDS(kAttachmentFields, Attachment, F(block), F(reader), F(step));
+#undef F
+#define F(field) KV_FIELD(Admission, field)
+KV_FIELDS(kAdmissionFields, Admission, F(step), F(request));
+#undef F
+#define F(field) KV_FIELD(CopyInFlight, field)
+KV_FIELDS(kCopyFields, CopyInFlight, F(step), F(source), F(target), F(holder));
+#undef F
+
+struct NamedRegion {
+  const char* name;
+  Region number;
+};
+constexpr NamedRegion kNamedRegions[] = {
+    {"groups", kGroups}, {"blocks", kBlocks}, {"ring", kRing}, {"buckets", kBuckets},
+    {"free_entries", kFreeEntries}, {"entries", kEntries}, {"free_readers", kFreeReaders}, {"readers", kReaders},
+    {"holders", kHolders}, {"pendings", kPendings}, {"dependencies", kDependencies},
+    {"attachments", kAttachments}, {"admissions", kAdmissions}, {"copies", kCopies}, {"events", kEvents}};
+static_assert(sizeof(kNamedRegions) / sizeof(*kNamedRegions) == kRegions, "every region has a name");
 
 /// opcodes(): the number of each operation.
 PyObject* core_opcodes(PyObject*, PyObject*) {
@@ -587,27 +643,46 @@ PyObject* core_opcodes(PyObject*, PyObject*) {
   return nullptr;
 }
 
-/// layout(): where each number of the header stands (`offset` and `rows` begin lists), and the number of each region.
+/// Name -> (place, size) in a dictionary, in units of so many bytes.
+bool put_field(PyObject* fields, const Field& field, size_t unit) {
+  PyObject* const where = Py_BuildValue("(nn)", static_cast<Py_ssize_t>(field.at / unit),
+                                        static_cast<Py_ssize_t>(field.bytes / unit));
+  const bool put = where != nullptr && PyDict_SetItemString(fields, field.name, where) == 0;
+  Py_XDECREF(where);
+  return put;
+}
+
+template <size_t N>
+PyObject* fields_of(const Field (&named)[N], size_t unit) {
+  PyObject* const fields = PyDict_New();
+  bool made = fields != nullptr;
+  for (const Field& field : named) made = made && put_field(fields, field, unit);
+  if (made) return fields;
+  Py_XDECREF(fields);
+  return nullptr;
+}
+
+/// layout(): place and size of each number of the header, in 64-bit numbers; the number of each region; and place and
+/// size of each field of a row, in words, where a digest has four.
 PyObject* core_layout(PyObject*, PyObject*) {
-  PyObject* const header = PyDict_New();
+  constexpr size_t kWord = sizeof(int32_t);
   PyObject* const regions = PyDict_New();
-  long at = 0;
-  bool made = header != nullptr && regions != nullptr;
-  for (const char* name : kHeaderNames) {
-    PyObject* const place = PyLong_FromLong(at);
-    made = made && place != nullptr && PyDict_SetItemString(header, name, place) == 0;
-    Py_XDECREF(place);
-    at += strcmp(name, "offset") == 0 || strcmp(name, "rows") == 0 ? kRegions : 1;
-  }
-  for (int region = 0; region < kRegions; region++) {
-    PyObject* const number = PyLong_FromLong(region);
-    made = made && number != nullptr && PyDict_SetItemString(regions, kRegionNames[region], number) == 0;
+  if (regions == nullptr) return nullptr;
+  for (const NamedRegion& region : kNamedRegions) {
+    PyObject* const number = PyLong_FromLong(region.number);
+    const bool put = number != nullptr && PyDict_SetItemString(regions, region.name, number) == 0;
     Py_XDECREF(number);
+    if (put) continue;
+    Py_DECREF(regions);
+    return nullptr;
   }
-  PyObject* const both = made ? PyTuple_Pack(2, header, regions) : nullptr;
-  Py_XDECREF(header);
-  Py_XDECREF(regions);
-  return both;
+  return Py_BuildValue("(NN{sNsNsNsNsNsNsNsNsNsN})", fields_of(kHeaderFields, sizeof(int64_t)), regions,
+                       "groups", fields_of(kGroupFields, kWord), "blocks", fields_of(kBlockFields, kWord),
+                       "entries", fields_of(kEntryFields, kWord), "readers", fields_of(kReaderFields, kWord),
+                       "holders", fields_of(kHolderFields, kWord), "pendings", fields_of(kPendingFields, kWord),
+                       "dependencies", fields_of(kDependencyFields, kWord),
+                       "attachments", fields_of(kAttachmentFields, kWord),
+                       "admissions", fields_of(kAdmissionFields, kWord), "copies", fields_of(kCopyFields, kWord));
 }
 
 PyMethodDef kFunctions[] = {
