@@ -88,7 +88,7 @@ class RecordedPool(BlockPool):
     def _begin(self, *arguments: Any) -> None:
         super()._begin(*arguments)
         header = self.views().header.tolist()
-        seed = header[HEADER["seed_0"] : HEADER["seed_1"] + 1]
+        seed = header[HEADER["seed"] : HEADER["offset"]]
         groups = [word for kind, size in self._groups() for word in (kind, size)]
         self.recording.add(OPEN, *map(int, self._settings), *seed, len(self.config.groups), *groups, *self._rows())
         self._known, self._running = self._words(), False

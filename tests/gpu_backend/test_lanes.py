@@ -8,7 +8,7 @@ import pytest
 
 from tests.gpu_backend.variants import run_tool, sabotaged
 
-DRIVEN = ["1", "12", "120"]
+DRIVEN = ["1", "24", "200"]
 """First seed, pools, calls of each."""
 
 PERMUTED = "-O1 -DKVPROOF_PERMUTED_LANES"

@@ -19,7 +19,7 @@ needs_a_compiler = pytest.mark.skipif(shutil.which("c++") is None, reason="there
 @pytest.fixture(scope="module")
 def recording() -> object:
     """Eight pools of different kinds, in small and large rooms."""
-    return replay_core.record(range(1, 9), 60)
+    return replay_core.record(range(1, 9), 100)
 
 
 @needs_a_compiler

@@ -9,7 +9,7 @@ from random import Random
 import pytest
 
 from kvproof.gpu_backend import BlockPool, CorruptedState, _core
-from kvproof.gpu_backend.arena import HEADER, region_of
+from kvproof.gpu_backend.arena import HEADER, column_of, region_of
 from kvproof.spec.errors import PoolError
 from kvproof.spec.vocabulary import HolderMode
 from tests.gpu_backend.pools import config, full_pool
@@ -63,7 +63,7 @@ def sealed(saved: bytes, at: int, word: int) -> bytes:
 def test_an_arena_that_breaks_an_invariant_is_refused_whatever_its_digest_says() -> None:
     pool = full_pool()
     saved, random = pool.save(), Random(2)
-    refused, end = 0, region_of(pool.arena, "readers", 9).start  # from here on all is empty
+    refused, end = 0, region_of(pool.arena, "readers").start  # from here on all is empty
     for _ in range(400):
         at = random.randrange(end)
         word = random.choice([-1, -2, 0, 1, 3, 100, 2**31 - 1, -(2**31)])
@@ -80,8 +80,7 @@ def test_an_arena_that_breaks_an_invariant_is_refused_whatever_its_digest_says()
 @pytest.mark.parametrize("field", ["references", "place", "first_entry", "writer", "readers"])
 def test_each_field_of_a_block_is_checked(field: str) -> None:
     pool = full_pool()
-    columns = ("references", "place", "first_entry", "group", "slot", "writer", "readers")
-    pool.views().blocks[3, columns.index(field)] += 1
+    pool.views().blocks[3, column_of("blocks", field)] += 1
     with pytest.raises(CorruptedState):
         pool.check()
 
@@ -224,7 +223,7 @@ def test_a_description_that_makes_no_sense_is_refused_with_what_is_wrong(right: 
 def test_references_that_are_counted_wrong_are_found() -> None:
     pool = BlockPool(config())
     pool.allocate(3, "r1")
-    at = region_of(pool.arena, "holders", 3)
+    at = region_of(pool.arena, "holders")
     pool.arena[at].view(-1, 3)[1, 0] += 1
     with pytest.raises(CorruptedState, match="references of a holder"):
         pool.check()

@@ -12,18 +12,22 @@ from kvproof.gpu_backend import _core
 from kvproof.gpu_backend.refusals import shown
 from kvproof.spec.errors import InvalidArgument, PoolError
 
-HEADER, REGIONS = _core.layout()
-"""Where each number of the header stands, and the number of each region."""
+_HEADER, _REGIONS, _ROWS = _core.layout()
 
-HEADER_WORDS = 2 * (max(HEADER.values()) + 1)
+HEADER = {name: at for name, (at, _) in _HEADER.items()}
+"""Where each number of the header stands; `seed`, `offset` and `rows` begin lists."""
 
-BLOCK_FIELDS = ("references", "place", "first_entry", "group", "slot", "writer", "readers", "born", "writer_kept")
-ENTRY_FIELDS = ("block", "next_in_bucket", "next_of_key", "previous_of_key", "next_of_block", "position")
-READER_FIELDS = ("holder", "next", "position", "attached", "kept")
-PENDING_FIELDS = ("entry", "position", "step", "owner", "text", "call", "order", "is_fresh")
+REGIONS = dict(sorted(_REGIONS.items(), key=lambda region: region[1]))
+"""The number of each region, ascending."""
 
-GROUP_WORDS = 4
-"""Block size (64 bits), kind, and a word that is not used."""
+HEADER_WORDS = 2 * sum(size for _, size in _HEADER.values())
+
+FIELDS = {
+    region: {name: row[name][1] for name in sorted(row, key=lambda name: row[name])} for region, row in _ROWS.items()
+}
+"""The fields of a row in each region, as they stand, with their words; a digest has as many as the pool's have."""
+
+DIGEST = "digest"
 
 NONE = -1
 """No row, no block, no group, no slot."""
@@ -73,13 +77,13 @@ class Views:
     """
 
     header = _View("64-bit numbers; `HEADER` says what stands where.")
-    groups = _View("A row of `GROUP_WORDS` for each group.")
-    blocks = _View("A row for each block: `BLOCK_FIELDS`, as many of them as the pool's modes need.")
+    groups = _View("A row for each group. `FIELDS` says what stands in a row of each region.")
+    blocks = _View("A row for each block, with as many of the fields as the pool's modes need.")
     ring = _View("The queue of free blocks.")
     buckets = _View("The first entry of each bucket.")
-    entries = _View("A row for each entry: its digest, then `ENTRY_FIELDS`.")
-    readers = _View("A row for each reader: `READER_FIELDS`, then the digest that it was served.")
-    pendings = _View("A row for each entry that is not servable yet: `PENDING_FIELDS`.")
+    entries = _View("A row for each entry.")
+    readers = _View("A row for each reader, with the digest that it was served.")
+    pendings = _View("A row for each entry that is not servable yet.")
     dependencies = _View("Who waits for whom, and in which step.")
     admissions = _View("Who registered in which step.")
     copies = _View("Copies of open steps.")
@@ -91,14 +95,8 @@ class Views:
         header: list[int] = self.parts["header"].tolist()
         digest_words, words_of_block = header[HEADER["digest_words"]], header[HEADER["words_of_block"]]
         columns = {
-            "groups": GROUP_WORDS,
+            **{region: width_of(region, digest_words) for region in FIELDS},
             "blocks": words_of_block,
-            "entries": digest_words + len(ENTRY_FIELDS),
-            "readers": len(READER_FIELDS) + digest_words,
-            "pendings": len(PENDING_FIELDS),
-            "dependencies": 3,
-            "admissions": 2,
-            "copies": 4,
         }
         for name, width in columns.items():
             self.parts[name] = arena[_words_of(header, name, width)].view(-1, width)
@@ -123,9 +121,22 @@ def header_of(arena: torch.Tensor) -> torch.Tensor:
     return arena[:HEADER_WORDS].view(torch.int64)
 
 
-def region_of(arena: torch.Tensor, name: str, columns: int) -> slice:
-    """The words of a region, whose rows have so many columns."""
-    return _words_of(header_of(arena).tolist(), name, columns)
+def column_of(region: str, field: str, digest_words: int = 0) -> int:
+    """Where a field begins in a row of a region, in a pool whose digests have so many words."""
+    fields = FIELDS[region]
+    before = list(fields)[: list(fields).index(field)]
+    return sum(digest_words if name == DIGEST else fields[name] for name in before)
+
+
+def width_of(region: str, digest_words: int = 0) -> int:
+    """How many words a row of a region has; a row of `blocks` has less in pools that do not need all of it."""
+    return sum(digest_words if name == DIGEST else words for name, words in FIELDS[region].items())
+
+
+def region_of(arena: torch.Tensor, name: str) -> slice:
+    """The words of a region, but for those of `blocks`, whose rows are shorter in some pools."""
+    header: list[int] = header_of(arena).tolist()
+    return _words_of(header, name, width_of(name, header[HEADER["digest_words"]]))
 
 
 def _words_of(header: Sequence[int], name: str, columns: int) -> slice:

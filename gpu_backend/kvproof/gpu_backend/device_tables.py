@@ -6,16 +6,13 @@ from collections.abc import Sequence
 
 import torch
 
-from kvproof.gpu_backend.arena import HEADER, header_of, region_of
+from kvproof.gpu_backend.arena import HEADER, column_of, header_of, region_of, width_of
 from kvproof.gpu_backend.checks import check_int, check_list
 from kvproof.gpu_backend.memory import check_device
 from kvproof.gpu_backend.pool import BlockPool
 from kvproof.gpu_backend.refusals import shown
 from kvproof.spec.errors import InvalidArgument, InvalidBlock
 from kvproof.spec.vocabulary import NULL_BLOCK
-
-COPY_COLUMNS = 4
-"""The step, source, target and holder of a copy that the core has queued."""
 
 
 def queued_copies(pool: BlockPool) -> torch.Tensor:
@@ -26,8 +23,9 @@ def queued_copies(pool: BlockPool) -> torch.Tensor:
     """
     header = header_of(pool.arena)
     num_copies, current = int(header[HEADER["num_copies"]]), int(header[HEADER["current"]])
-    copies = pool.arena[region_of(pool.arena, "copies", COPY_COLUMNS)].view(-1, COPY_COLUMNS)[:num_copies]
-    return copies[copies[:, 0] == current, 1:3]
+    copies = pool.arena[region_of(pool.arena, "copies")].view(-1, width_of("copies"))[:num_copies]
+    step, *ends = [column_of("copies", field) for field in ("step", "source", "target")]
+    return copies[copies[:, step] == current][:, ends]
 
 
 def block_tables(tables: Sequence[Sequence[int]], num_blocks: int, device: str = "cpu") -> torch.Tensor:

@@ -2,19 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
+from operator import itemgetter
 from typing import TYPE_CHECKING, NamedTuple, cast
 
 import torch
 
-from kvproof.gpu_backend.arena import (
-    BLOCK_FIELDS,
-    HEADER,
-    NONE,
-    READER_FIELDS,
-    Views,
-)
+from kvproof.gpu_backend.arena import FIELDS, HEADER, NONE, Views, column_of
 from kvproof.gpu_backend.hashing import make_key
 from kvproof.spec.events import Event, PrefixHash
 from kvproof.spec.vocabulary import NULL_BLOCK, Holder, Key
@@ -25,10 +21,23 @@ if TYPE_CHECKING:
 HOLE = NULL_BLOCK
 """What stands in the ring where a block has left it."""
 
-GROUP = BLOCK_FIELDS.index("group")
-
-ABSENT = (0, 0, NONE, NONE, NONE, 0, NONE, 0, 0)
+ABSENT = tuple([NONE if field == "readers" else 0 for field in FIELDS["blocks"]])
 """What stands for the columns of a block that the pool's modes do not need: no writer, no readers, no age."""
+
+
+def numbers_of(region: str, *fields: str, digest_words: int = 0) -> Callable[[Sequence[int]], tuple[int, ...]]:
+    """Takes these fields out of a row of a region."""
+    columns = [column_of(region, field, digest_words) for field in fields]
+    return itemgetter(*columns)
+
+
+GROUP = column_of("blocks", "group")
+
+BLOCK = numbers_of("blocks", "references", "first_entry", "group", "slot", "writer", "readers", "born")
+PENDING = numbers_of("pendings", "position", "step", "owner")
+DEPENDENCY = numbers_of("dependencies", "reader", "writer", "step")
+ADMISSION = numbers_of("admissions", "step", "request")
+COPY = numbers_of("copies", "step", "source", "target", "holder")
 
 
 class EntryState(NamedTuple):
@@ -112,6 +121,12 @@ class Observer:
     def __init__(self, views: Views) -> None:
         self._numbers = plain_numbers(views.header)
         self._words = self._header("digest_words")
+        entries = partial(numbers_of, "entries", digest_words=self._words)
+        self._of_block, self._of_key = entries("next_of_block", "position"), entries("block", "next_of_key")
+        self._next_in_bucket = column_of("entries", "next_in_bucket", self._words)
+        self._entry_digest = column_of("entries", "digest", self._words)
+        self._reader = numbers_of("readers", "holder", "next", "position", "attached", digest_words=self._words)
+        self._reader_digest = column_of("readers", "digest", self._words)
         self._ring, self._buckets = plain_numbers(views.ring), plain_numbers(views.buckets)
         self._blocks, self._entries = Rows(views.blocks), Rows(views.entries)
         self._readers, self._pendings = Rows(views.readers), Rows(views.pendings)
@@ -139,7 +154,7 @@ class Observer:
         return tuple([block for block in places if block != HOLE])
 
     def _block(self, row: list[int]) -> BlockState:
-        references, _, first_entry, group, slot, kept_writer, first_reader, born, _ = row
+        references, first_entry, group, slot, kept_writer, first_reader, born = BLOCK(row)
         writer = self._name(kept_writer)
         holders, attached = self._holders(first_reader, writer)
         return BlockState(
@@ -162,9 +177,9 @@ class Observer:
             return tuple(holders), ()
         attached: list[tuple[Holder, int]] = []
         while reader != NONE:
-            holder, following, position, step = self._readers[reader][:4]
+            holder, following, position, step = self._reader(self._readers[reader])
             name = self._named(holder)
-            digest = self._readers.digest(reader, len(READER_FIELDS), self._words)
+            digest = self._readers.digest(reader, self._reader_digest, self._words)
             holders.append((name, PrefixHash(digest, position) if position else None))
             if step > self._committed:
                 attached.append((name, step - self._committed))
@@ -175,15 +190,15 @@ class Observer:
         """The entries of a block from its first one on."""
         found = []
         while entry != NONE:
-            _, _, _, _, following, position = self._entries[entry][self._words :]
-            key = make_key(group, self._entries.digest(entry, 0, self._words))
+            following, position = self._of_block(self._entries[entry])
+            key = make_key(group, self._entries.digest(entry, self._entry_digest, self._words))
             found.append(EntryState(key, position) if position >= 0 else self._reserved(key, ~position))
             entry = following
         return tuple(found)
 
     def _reserved(self, key: Key, row: int) -> EntryState:
         """An entry that waits for its step."""
-        _, position, step, owner, *_ = self._pendings[row]
+        position, step, owner = PENDING(self._pendings[row])
         return EntryState(key, position, step - self._committed, self._name(owner))
 
     def _index(self, blocks: Sequence[Sequence[int]]) -> dict[Key, tuple[int, ...]]:
@@ -191,15 +206,15 @@ class Observer:
         index = {}
         for first in self._buckets:
             while first != NONE:
-                block, following, entry, *_ = self._entries[first][self._words :]
+                row = self._entries[first]
+                block, entry = self._of_key(row)
                 found = [block]
                 while entry != NONE:
-                    other, _, next_of_key, *_ = self._entries[entry][self._words :]
+                    other, entry = self._of_key(self._entries[entry])
                     found.append(other)
-                    entry = next_of_key
                 group = blocks[block][GROUP]
-                index[make_key(group, self._entries.digest(first, 0, self._words))] = tuple(found)
-                first = following
+                index[make_key(group, self._entries.digest(first, self._entry_digest, self._words))] = tuple(found)
+                first = row[self._next_in_bucket]
         return index
 
     def _steps(self) -> StepState:
@@ -208,10 +223,10 @@ class Observer:
         if not open_steps:
             return NO_STEPS
         admitted: dict[int, list[Holder]] = {}
-        for step, request in self._admissions.first(self._header("num_admissions")):
+        for step, request in map(ADMISSION, self._admissions.first(self._header("num_admissions"))):
             admitted.setdefault(step - committed, []).append(self._named(request))
-        dependencies = self._dependencies.first(self._header("num_dependencies"))
-        copies = self._copies.first(self._header("num_copies"))
+        dependencies = map(DEPENDENCY, self._dependencies.first(self._header("num_dependencies")))
+        copies = map(COPY, self._copies.first(self._header("num_copies")))
         return StepState(
             open_steps,
             tuple(sorted([(self._named(r), self._named(w), s - committed) for r, w, s in dependencies])),

@@ -16,7 +16,6 @@ import torch
 
 from kvproof.gpu_backend import _core, saving
 from kvproof.gpu_backend.arena import (
-    GROUP_WORDS,
     HEADER,
     REGIONS,
     WORD_BYTES,
@@ -110,7 +109,7 @@ class BlockPool(_core.PoolBase):
             pool._begin(state.hasher, state.tells_events, state.rows, len(state.arena))
         except (PoolError, *saving.NOT_READABLE) as error:
             raise CorruptedState(f"no pool can be made of it: {error}") from error
-        groups = region_of(pool.arena, "groups", GROUP_WORDS)
+        groups = region_of(pool.arena, "groups")
         fixed = pool._fixed_part(groups)
         pool._memory[:] = np.frombuffer(state.arena, np.int32)
         if pool._fixed_part(groups) != fixed:
@@ -209,7 +208,7 @@ class BlockPool(_core.PoolBase):
         """What an arena does not change: sizes and modes, where its regions are, and the groups."""
         header = header_of(self.arena)
         return (
-            header[: HEADER["seed_0"]].tolist(),
+            header[: HEADER["seed"]].tolist(),
             header[HEADER["offset"] : HEADER["num_free"]].tolist(),
             self.arena[groups].tolist(),
         )

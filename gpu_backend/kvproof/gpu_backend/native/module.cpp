@@ -409,52 +409,74 @@ void free_pool(PyObject* self) {
   Py_DECREF(type);
 }
 
-#define KV_METHOD(name, text) \
-  {#name, reinterpret_cast<PyCFunction>(reinterpret_cast<void (*)()>(pool_##name)), METH_FASTCALL | METH_KEYWORDS, text}
+#define KV_METHOD(name, arguments, text) \
+  {#name, reinterpret_cast<PyCFunction>(reinterpret_cast<void (*)()>(pool_##name)), METH_FASTCALL | METH_KEYWORDS, \
+   KV_DOC(#name, "$self" arguments, text)}
 
 #define KV_OPERATIONS \
-  KV_METHOD(allocate, "Take n blocks from the front of the queue for `holder` (POOL-ALLOC-*)."), \
-  KV_METHOD(touch, "Add a reference to a block that has `key` to serve (POOL-TOUCH-*)."), \
-  KV_METHOD(touch_all, "Touch several blocks, each with its key; all or none."), \
-  KV_METHOD(free, "Drop one reference for each id in the order given (POOL-FREE-*)."), \
-  KV_METHOD(lookup, "For each key the block that serves it, or None (POOL-LOOKUP-*)."), \
-  KV_METHOD(lookup_longest, "The blocks that serve the first keys, up to the first miss."), \
-  KV_METHOD(find, "For each key (block, reserved, writer, pending) (STEP-LOOKUP-*)."), \
-  KV_METHOD(find_matrix, "Where all keys of the request are, in all groups, as three tables of words."), \
-  KV_METHOD(uses, "For each block its `BlockUse`: references, whether `holder` holds and writes it, how far it is " \
-                  "named, read."), \
-  KV_METHOD(num_held, "How many blocks `holder` holds; with anonymous references, how many are held."), \
-  KV_METHOD(contains, "Whether the block has the key, reserved or committed (POOL-CONTAINS-1)."), \
-  KV_METHOD(full_key, "The block's servable key at the end of its slot (POOL-CONTAINS-2)."), \
-  KV_METHOD(cache_full_blocks, "Register the full keys of the slots first .. last-1 (REG-FULL-*)."), \
-  KV_METHOD(cache_slots, "Register the full keys of the slots from `first` on, one for each block; null leaves its slot out (REG-FULL-*)."), \
-  KV_METHOD(cache_partial_block, "Register one key (REG-PARTIAL-*)."), \
-  KV_METHOD(evict, "Drop all keys of the blocks (POOL-EVICT-*)."), \
-  KV_METHOD(move, "Hand all keys of one block to another (POOL-MOVE-*)."), \
-  KV_METHOD(copy, "Copy what `holder` may read of `src_id` to `dst_id` (CONTENT-COPY-*)."), \
-  KV_METHOD(write, "Check that the request may leave so many tokens in the block (CONTENT-WRITE-*)."), \
-  KV_METHOD(read, "Check that the holder may read the block (CONTENT-READ-1)."), \
-  KV_METHOD(reset, "Forget every key (POOL-RESET-*)."), \
-  KV_METHOD(begin_step, "Open the next step and return its number (STEP-OPEN-1)."), \
-  KV_METHOD(commit, "Publish the entries of the step (STEP-COMMIT-*)."), \
-  KV_METHOD(attach, "Add a reference to a block that has `key` reserved (STEP-ATTACH-*)."), \
-  KV_METHOD(rollback, "Take back what the requests have not committed (STEP-ROLLBACK-*)."), \
-  KV_METHOD(finish, "Roll the request back, then free its blocks (STEP-FINISH-1)."),
+  KV_METHOD(allocate, ", n, holder=None", "Take n blocks from the front of the queue for `holder` (POOL-ALLOC-*)."), \
+  KV_METHOD(touch, ", block_id, key, holder=None", \
+            "Add a reference to a block that has `key` to serve (POOL-TOUCH-*)."), \
+  KV_METHOD(touch_all, ", block_ids, keys, holder=None", "Touch several blocks, each with its key; all or none."), \
+  KV_METHOD(free, ", block_ids, holder=None", "Drop one reference for each id in the order given (POOL-FREE-*)."), \
+  KV_METHOD(lookup, ", keys", "For each key the block that serves it, or None (POOL-LOOKUP-*)."), \
+  KV_METHOD(lookup_longest, ", keys", "The blocks that serve the first keys, up to the first miss."), \
+  KV_METHOD(find, ", keys", "For each key (block, reserved, writer, pending) (STEP-LOOKUP-*)."), \
+  KV_METHOD(find_matrix, ", request", "Where all keys of the request are, in all groups, as three tables of words."), \
+  KV_METHOD(uses, ", block_ids, holder", \
+            "For each block its `BlockUse`: references, whether `holder` holds and writes it, how far it is " \
+            "named, read."), \
+  KV_METHOD(num_held, ", holder=None", \
+            "How many blocks `holder` holds; with anonymous references, how many are held."), \
+  KV_METHOD(contains, ", key, block_id", "Whether the block has the key, reserved or committed (POOL-CONTAINS-1)."), \
+  KV_METHOD(full_key, ", block_id", "The block's servable key at the end of its slot (POOL-CONTAINS-2)."), \
+  KV_METHOD(cache_full_blocks, ", request, block_ids, first, last, group, mask=None, replace=False", \
+            "Register the full keys of the slots first .. last-1 (REG-FULL-*)."), \
+  KV_METHOD(cache_slots, ", request, block_ids, first, group, replace=False", \
+            "Register the full keys of the slots from `first` on, one for each block; null leaves its slot out " \
+            "(REG-FULL-*)."), \
+  KV_METHOD(cache_partial_block, ", request, block_id, position, group, replace=False", \
+            "Register one key (REG-PARTIAL-*)."), \
+  KV_METHOD(evict, ", block_ids", "Drop all keys of the blocks (POOL-EVICT-*)."), \
+  KV_METHOD(move, ", src_id, dst_id", "Hand all keys of one block to another (POOL-MOVE-*)."), \
+  KV_METHOD(copy, ", src_id, dst_id, holder=None", \
+            "Copy what `holder` may read of `src_id` to `dst_id` (CONTENT-COPY-*)."), \
+  KV_METHOD(write, ", request, block_id, position, group", \
+            "Check that the request may leave so many tokens in the block (CONTENT-WRITE-*)."), \
+  KV_METHOD(read, ", block_id, holder=None", "Check that the holder may read the block (CONTENT-READ-1)."), \
+  KV_METHOD(reset, "", "Forget every key (POOL-RESET-*)."), \
+  KV_METHOD(begin_step, "", "Open the next step and return its number (STEP-OPEN-1)."), \
+  KV_METHOD(commit, ", step", "Publish the entries of the step (STEP-COMMIT-*)."), \
+  KV_METHOD(attach, ", block_id, key, holder", \
+            "Add a reference to a block that has `key` reserved (STEP-ATTACH-*)."), \
+  KV_METHOD(rollback, ", requests", "Take back what the requests have not committed (STEP-ROLLBACK-*)."), \
+  KV_METHOD(finish, ", request_id, block_ids", "Roll the request back, then free its blocks (STEP-FINISH-1)."),
 
 PyMethodDef kPoolMethods[] = {
     KV_OPERATIONS
-    {"_open", pool_open, METH_VARARGS, nullptr},
-    {"_adopt", pool_adopt, METH_VARARGS, nullptr},
-    {"_rows", pool_rows, METH_NOARGS, nullptr},
-    {"_events", pool_events, METH_NOARGS, nullptr},
-    {"_drop_events", pool_drop_events, METH_NOARGS, nullptr},
-    {"_numbers", pool_numbers, METH_O, nullptr},
-    {"_keep", pool_keep, METH_O, nullptr},
-    {"_run", pool_run, METH_O, nullptr},
-    {"_hold", pool_hold, METH_O, nullptr},
-    {"_problem", pool_problem, METH_NOARGS, nullptr},
-    {"_behind", pool_behind, METH_NOARGS, nullptr},
-    {"_put_behind", pool_put_behind, METH_VARARGS, nullptr},
+    {"_open", pool_open, METH_VARARGS,
+     KV_DOC("_open", "$self, memory, settings, groups, rows, seed, seed_digest, /", "Make a new pool in this memory.")},
+    {"_adopt", pool_adopt, METH_VARARGS,
+     KV_DOC("_adopt", "$self, memory, settings, num_groups, rows, /", "Go on in larger memory.")},
+    {"_rows", pool_rows, METH_NOARGS, KV_DOC("_rows", "$self, /", "How many rows each region has.")},
+    {"_events", pool_events, METH_NOARGS, KV_DOC("_events", "$self, /", "The events since the last time.")},
+    {"_drop_events", pool_drop_events, METH_NOARGS, KV_DOC("_drop_events", "$self, /", "All events are taken.")},
+    {"_numbers", pool_numbers, METH_O,
+     KV_DOC("_numbers", "$self, names, /", "The number of each holder, for a program that is run next.")},
+    {"_keep", pool_keep, METH_O,
+     KV_DOC("_keep", "$self, requests, /", "The number of each request's text, for a program that is run next.")},
+    {"_run", pool_run, METH_O,
+     KV_DOC("_run", "$self, words, /", "Run a program up to the first operation that is refused.")},
+    {"_hold", pool_hold, METH_O,
+     KV_DOC("_hold", "$self, operation, /",
+            "For a `with` statement: the hand that makes the calls of an operation of several calls.")},
+    {"_problem", pool_problem, METH_NOARGS,
+     KV_DOC("_problem", "$self, /", "What is wrong with the state, None if nothing is.")},
+    {"_behind", pool_behind, METH_NOARGS,
+     KV_DOC("_behind", "$self, /", "Names by row, texts by number, events that the ring had no room for.")},
+    {"_put_behind", pool_put_behind, METH_VARARGS,
+     KV_DOC("_put_behind", "$self, names, texts, told, /",
+            "Put them there; what is wrong with the state, None if nothing is.")},
     {nullptr, nullptr, 0, nullptr}};
 
 PyGetSetDef kPoolProperties[] = {
@@ -550,19 +572,75 @@ PyObject* core_digest(PyObject*, PyObject* args) {
   return PyBytes_FromStringAndSize(reinterpret_cast<char*>(digest), words == 4 ? 16 : 32);
 }
 
-constexpr const char* kHeaderNames[] = {
-    "version", "words", "num_blocks", "hash_block_size", "num_groups", "digest_words", "words_of_block", "is_named",
-    "has_steps", "is_per_copy", "tells_events", "seed_0", "seed_1", "offset", "rows", "num_free", "ring_head",
-    "ring_span", "unswept", "swept", "num_entries", "num_readers", "num_pendings", "num_dependencies",
-    "num_attachments", "num_admissions", "num_copies", "first_event", "num_events", "current", "committed", "calls",
-    "registrations"};
-static_assert(sizeof(Header) / 8 == sizeof(kHeaderNames) / sizeof(*kHeaderNames) + 2 * (kRegions - 1),
-              "every number of the header has a name");
+/// A field of a row by its name, and where the compiler has put it; so a name is never that of another field.
+struct Field {
+  const char* name;
+  size_t at, bytes;
+};
+#define KV_FIELD(row, field) Field{#field, offsetof(row, field), sizeof(row::field)}
 
-constexpr const char* kRegionNames[] = {
-    "groups", "blocks", "ring", "buckets", "free_entries", "entries", "free_readers", "readers", "holders", "pendings",
-    "dependencies", "attachments", "admissions", "copies", "events"};
-static_assert(sizeof(kRegionNames) / sizeof(*kRegionNames) == kRegions, "every region has a name");
+/// How many bytes all fields have together; a row whose fields are all named has no more.
+template <size_t N>
+constexpr size_t bytes_of(const Field (&fields)[N]) {
+  size_t bytes = 0;
+  for (const Field& field : fields) bytes += field.bytes;
+  return bytes;
+}
+
+#define KV_FIELDS(name, row, ...) \
+  constexpr Field name[] = {__VA_ARGS__}; \
+  static_assert(bytes_of(name) == sizeof(row), "every field of a row is named once")
+
+#define F(field) KV_FIELD(Header, field)
+KV_FIELDS(kHeaderFields, Header, F(version), F(words), F(num_blocks), F(hash_block_size), F(num_groups),
+          F(digest_words), F(words_of_block), F(is_named), F(has_steps), F(is_per_copy), F(tells_events), F(seed),
+          F(offset), F(rows), F(num_free), F(ring_head), F(ring_span), F(unswept), F(swept), F(num_entries),
+          F(num_readers), F(num_pendings), F(num_dependencies), F(num_attachments), F(num_admissions), F(num_copies),
+          F(first_event), F(num_events), F(current), F(committed), F(calls), F(registrations));
+#undef F
+#define F(field) KV_FIELD(Group, field)
+KV_FIELDS(kGroupFields, Group, F(block_size), F(kind), F(unused));
+#undef F
+#define F(field) KV_FIELD(Block, field)
+KV_FIELDS(kBlockFields, Block, F(references), F(place), F(first_entry), F(group), F(slot), F(writer), F(readers),
+          F(born), F(writer_kept));
+#undef F
+#define F(field) KV_FIELD(Entry<4>, field)
+KV_FIELDS(kEntryFields, Entry<4>, F(digest), F(block), F(next_in_bucket), F(next_of_key), F(previous_of_key),
+          F(next_of_block), F(position));
+#undef F
+#define F(field) KV_FIELD(Reader<4>, field)
+KV_FIELDS(kReaderFields, Reader<4>, F(holder), F(next), F(position), F(attached), F(kept), F(digest));
+#undef F
+#define F(field) KV_FIELD(HolderRow, field)
+KV_FIELDS(kHolderFields, HolderRow, F(references), F(admitted), F(mark));
+#undef F
+#define F(field) KV_FIELD(Pending, field)
+KV_FIELDS(kPendingFields, Pending, F(entry), F(position), F(step), F(owner), F(text), F(call), F(order), F(is_fresh));
+#undef F
+#define F(field) KV_FIELD(Dependency, field)
+KV_FIELDS(kDependencyFields, Dependency, F(reader), F(writer), F(step));
+#undef F
+#define F(field) KV_FIELD(Attachment, field)
+KV_FIELDS(kAttachmentFields, Attachment, F(block), F(reader), F(step));
+#undef F
+#define F(field) KV_FIELD(Admission, field)
+KV_FIELDS(kAdmissionFields, Admission, F(step), F(request));
+#undef F
+#define F(field) KV_FIELD(CopyInFlight, field)
+KV_FIELDS(kCopyFields, CopyInFlight, F(step), F(source), F(target), F(holder));
+#undef F
+
+struct NamedRegion {
+  const char* name;
+  Region number;
+};
+constexpr NamedRegion kNamedRegions[] = {
+    {"groups", kGroups}, {"blocks", kBlocks}, {"ring", kRing}, {"buckets", kBuckets},
+    {"free_entries", kFreeEntries}, {"entries", kEntries}, {"free_readers", kFreeReaders}, {"readers", kReaders},
+    {"holders", kHolders}, {"pendings", kPendings}, {"dependencies", kDependencies},
+    {"attachments", kAttachments}, {"admissions", kAdmissions}, {"copies", kCopies}, {"events", kEvents}};
+static_assert(sizeof(kNamedRegions) / sizeof(*kNamedRegions) == kRegions, "every region has a name");
 
 /// opcodes(): the number of each operation.
 PyObject* core_opcodes(PyObject*, PyObject*) {
@@ -578,35 +656,59 @@ PyObject* core_opcodes(PyObject*, PyObject*) {
   return nullptr;
 }
 
-/// layout(): where each number of the header stands (`offset` and `rows` begin lists), and the number of each region.
-PyObject* core_layout(PyObject*, PyObject*) {
-  PyObject* const header = PyDict_New();
-  PyObject* const regions = PyDict_New();
-  long at = 0;
-  bool made = header != nullptr && regions != nullptr;
-  for (const char* name : kHeaderNames) {
-    PyObject* const place = PyLong_FromLong(at);
-    made = made && place != nullptr && PyDict_SetItemString(header, name, place) == 0;
-    Py_XDECREF(place);
-    at += strcmp(name, "offset") == 0 || strcmp(name, "rows") == 0 ? kRegions : 1;
-  }
-  for (int region = 0; region < kRegions; region++) {
-    PyObject* const number = PyLong_FromLong(region);
-    made = made && number != nullptr && PyDict_SetItemString(regions, kRegionNames[region], number) == 0;
-    Py_XDECREF(number);
-  }
-  PyObject* const both = made ? PyTuple_Pack(2, header, regions) : nullptr;
-  Py_XDECREF(header);
-  Py_XDECREF(regions);
-  return both;
+/// Name -> (place, size) in a dictionary, in units of so many bytes.
+bool put_field(PyObject* fields, const Field& field, size_t unit) {
+  PyObject* const where = Py_BuildValue("(nn)", static_cast<Py_ssize_t>(field.at / unit),
+                                        static_cast<Py_ssize_t>(field.bytes / unit));
+  const bool put = where != nullptr && PyDict_SetItemString(fields, field.name, where) == 0;
+  Py_XDECREF(where);
+  return put;
 }
 
-PyMethodDef kFunctions[] = {{"plan", core_plan, METH_VARARGS, "How many words an arena needs."},
-                            {"word", core_word, METH_VARARGS, "Set the functions that word the errors."},
-                            {"digest", core_digest, METH_VARARGS, "A digest of some bytes."},
-                            {"opcodes", core_opcodes, METH_NOARGS, "The number of each operation of a program."},
-                            {"layout", core_layout, METH_NOARGS, "Where everything is."},
-                            {nullptr, nullptr, 0, nullptr}};
+template <size_t N>
+PyObject* fields_of(const Field (&named)[N], size_t unit) {
+  PyObject* const fields = PyDict_New();
+  bool made = fields != nullptr;
+  for (const Field& field : named) made = made && put_field(fields, field, unit);
+  if (made) return fields;
+  Py_XDECREF(fields);
+  return nullptr;
+}
+
+/// layout(): place and size of each number of the header, in 64-bit numbers; the number of each region; and place and
+/// size of each field of a row, in words, where a digest has four.
+PyObject* core_layout(PyObject*, PyObject*) {
+  constexpr size_t kWord = sizeof(int32_t);
+  PyObject* const regions = PyDict_New();
+  if (regions == nullptr) return nullptr;
+  for (const NamedRegion& region : kNamedRegions) {
+    PyObject* const number = PyLong_FromLong(region.number);
+    const bool put = number != nullptr && PyDict_SetItemString(regions, region.name, number) == 0;
+    Py_XDECREF(number);
+    if (put) continue;
+    Py_DECREF(regions);
+    return nullptr;
+  }
+  return Py_BuildValue("(NN{sNsNsNsNsNsNsNsNsNsN})", fields_of(kHeaderFields, sizeof(int64_t)), regions,
+                       "groups", fields_of(kGroupFields, kWord), "blocks", fields_of(kBlockFields, kWord),
+                       "entries", fields_of(kEntryFields, kWord), "readers", fields_of(kReaderFields, kWord),
+                       "holders", fields_of(kHolderFields, kWord), "pendings", fields_of(kPendingFields, kWord),
+                       "dependencies", fields_of(kDependencyFields, kWord),
+                       "attachments", fields_of(kAttachmentFields, kWord),
+                       "admissions", fields_of(kAdmissionFields, kWord), "copies", fields_of(kCopyFields, kWord));
+}
+
+PyMethodDef kFunctions[] = {
+    {"plan", core_plan, METH_VARARGS,
+     KV_DOC("plan", "$module, settings, num_groups, rows, /", "How many words an arena needs.")},
+    {"word", core_word, METH_VARARGS,
+     KV_DOC("word", "$module, wrong_type, out_of_range, refusal, concurrent, /",
+            "Set the functions that word the errors.")},
+    {"digest", core_digest, METH_VARARGS, KV_DOC("digest", "$module, words, data, /", "A digest of some bytes.")},
+    {"opcodes", core_opcodes, METH_NOARGS,
+     KV_DOC("opcodes", "$module, /", "The number of each operation of a program.")},
+    {"layout", core_layout, METH_NOARGS, KV_DOC("layout", "$module, /", "Where everything is.")},
+    {nullptr, nullptr, 0, nullptr}};
 
 PyModuleDef kModule = {PyModuleDef_HEAD_INIT, "_core", "The native core of a block pool.", -1, kFunctions,
                        nullptr, nullptr, nullptr, nullptr};

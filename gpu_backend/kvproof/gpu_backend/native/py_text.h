@@ -356,8 +356,9 @@ inline PyObject* request_truncate(PyObject* self, PyObject* arg) {
 }
 
 inline PyMethodDef kTextMethods[] = {
-    {"tokens", text_tokens, METH_VARARGS, "The tokens between two positions."},
-    {"digest", text_digest, METH_O, "H((i+1) * h)."},
+    {"tokens", text_tokens, METH_VARARGS,
+     KV_DOC("tokens", "$self, start, end, /", "The tokens between two positions.")},
+    {"digest", text_digest, METH_O, KV_DOC("digest", "$self, link, /", "H((link + 1) * h).")},
     {nullptr, nullptr, 0, nullptr}};
 
 inline PyGetSetDef kTextProperties[] = {
@@ -366,8 +367,10 @@ inline PyGetSetDef kTextProperties[] = {
     {nullptr, nullptr, nullptr, nullptr, nullptr}};
 
 inline PyMethodDef kRequestMethods[] = {
-    {"append", request_append, METH_O, "Append tokens; the hashes follow at once (REQ-APPEND-1)."},
-    {"_truncate", request_truncate, METH_O, "Keep the first tokens (REQ-TRUNCATE-1)."},
+    {"append", request_append, METH_O,
+     KV_DOC("append", "$self, tokens, /", "Append tokens; the hashes follow at once (REQ-APPEND-1).")},
+    {"_truncate", request_truncate, METH_O,
+     KV_DOC("_truncate", "$self, num_tokens, /", "Keep the first tokens (REQ-TRUNCATE-1).")},
     {nullptr, nullptr, 0, nullptr}};
 
 inline PyGetSetDef kRequestProperties[] = {

@@ -57,6 +57,9 @@ inline bool is_countable(const char* what, int64_t n) {
   return false;
 }
 
+/// The text of a method or function, with a signature that `inspect` and `help` read; it is that of the stub.
+#define KV_DOC(name, signature, text) name "(" signature ")\n--\n\n" text
+
 /// The items of a plain list or tuple. They are good until Python code runs: a list may be changed by it.
 inline bool as_items(const char* what, PyObject* value, PyObject*** items, Py_ssize_t* n) {
   if (!PyList_CheckExact(value) && !PyTuple_CheckExact(value)) return wrong_type(what, value, "a list or tuple");
