@@ -68,7 +68,7 @@ def certify(
     """Drive a backend beside the reference through everything that it claims, and say which clauses it breaks.
 
     Exit code 0: conformant. 1: not conformant; each failure is shown with its shortest trace. 2: wrong usage, or the
-    output cannot be written. 3: the adapter broke. 4: inconclusive. 5: nothing ran.
+    output cannot be written. 3: the adapter broke. 4: inconclusive. 5: nothing ran. 70: an error of kvproof itself.
 
     Examples:
 
@@ -119,9 +119,6 @@ def _run(
     except AdapterError as error:
         complain("certify", error)
         raise typer.Exit(ExitCode.ADAPTER_ERROR) from None
-    except KeyboardInterrupt:
-        complain("certify", "interrupted; nothing was written")
-        raise typer.Exit(ExitCode.INCONCLUSIVE) from None
     finally:
         backend.close()
 
