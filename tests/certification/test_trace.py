@@ -75,6 +75,7 @@ def test_a_person_can_write_a_trace() -> None:
         (TEXT.replace('"n":1', '"n":1,"expect":{"reslt":1}'), "reslt"),
         (TEXT.replace('"num_blocks":4', '"num_blocks":"4"'), "num_blocks"),
         ("[1]\n" + TEXT, "not a JSON object"),
+        ('{"a":' + "[" * 10**5, "nested too deeply"),
     ],
 )
 def test_what_is_no_trace_is_refused_with_the_place_and_the_reason(text: str, says: str) -> None:

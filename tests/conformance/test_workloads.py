@@ -131,6 +131,7 @@ def test_a_workload_is_read() -> None:
         (packed(HEADER, {"end": 0})[:-9], "f was cut: its gzip stream has no end"),
         (packed(), "f is empty"),
         (packed("nonsense\n"), "f:1: no JSON"),
+        (packed("[" * 10**5), "f:1: no JSON"),
         (packed([1]), "f:1: a workload begins with"),
         (packed({"kvproof_trace": 1}), "f:1: a workload begins with"),
         (packed(HEADER | {"kvproof_workload": 2}, {"end": 0}), "f:1: version 2 of workloads; this reads 1"),

@@ -42,11 +42,11 @@ def driven_files(identity: Identity) -> tuple[DrivenFile, ...]:
     """
     found: dict[str, DrivenFile] = {}
     for name in identity.files:
-        for shown, file in _files(name):
-            try:
+        try:
+            for shown, file in _files(name):
                 found[shown] = DrivenFile(shown, sha256(file.read_bytes()))
-            except OSError as error:
-                raise AdapterError(f"the driven file {file} cannot be read: {error.strerror}") from None
+        except OSError as error:
+            raise AdapterError(f"the driven file {error.filename or name} cannot be read: {error.strerror}") from None
     return tuple(found.values())
 
 

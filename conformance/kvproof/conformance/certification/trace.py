@@ -126,6 +126,8 @@ def _objects(text: str, name: str) -> Iterator[tuple[int, dict[str, object]]]:
             found = msgspec.json.decode(line)
         except msgspec.DecodeError as error:
             raise TraceError(f"{name}:{number}: no JSON: {error}") from None
+        except RecursionError:
+            raise TraceError(f"{name}:{number}: JSON that is nested too deeply") from None
         if not isinstance(found, dict):
             raise TraceError(f"{name}:{number}: not a JSON object")
         yield number, found
