@@ -148,7 +148,7 @@ def test_a_workload_is_read() -> None:
         (packed(HEADER, [0, 4, 0, [[1, 2]]], {"end": 1}), "f:2: 2 blocks of 4 for 4 tokens"),
         (packed(HEADER, [0, 8, 0, [[1, 2]]], [0, 4, 0, [[2, 1]]], {"end": 2}), "f:3: block 2 follows 1 and -1"),
     ],
-    ids=range(19),
+    ids=range(20),
 )
 def test_a_broken_file_is_refused_and_the_place_is_named(content: bytes, text: str) -> None:
     with pytest.raises(WorkloadError) as refused:

@@ -89,6 +89,8 @@ def write(trace: Trace) -> str:
 def read_file(file: Path) -> Trace:
     """Read a trace; raises `TraceError`."""
     try:
+        if file.is_char_device():  # some have no end
+            raise TraceError(f"{file} is a device, not a file")
         text = file.read_text(encoding="utf-8")
     except OSError as error:
         raise TraceError(f"{file} cannot be read: {error.strerror}") from None
