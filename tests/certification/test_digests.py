@@ -19,6 +19,14 @@ def test_a_folder_stands_for_its_files(tmp_path: Path) -> None:
     assert driven(str(tmp_path)) == {f"{tmp_path}/pool.cpp": sha256(b"x")}
 
 
+def test_packages_are_found_where_there_is_no_current_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    gone = tmp_path / "gone"
+    gone.mkdir()
+    monkeypatch.chdir(gone)
+    gone.rmdir()
+    assert any(name.endswith("pool.py") for name in driven("kvproof.reference"))
+
+
 @pytest.mark.parametrize(
     ("name", "says"),
     [

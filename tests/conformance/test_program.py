@@ -8,6 +8,9 @@ import sys
 from pathlib import Path
 
 import pytest
+from typer.testing import CliRunner
+
+from kvproof.conformance.cli import app
 
 ENVIRONMENT = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
 
@@ -112,3 +115,37 @@ def test_the_exit_code_of_a_command_is_that_of_the_program() -> None:
 def test_ctrl_c_has_one_text_and_one_code(running: str, loading: str) -> None:
     done = instead(running, loading)
     assert (done.returncode, done.stderr) == (130, "kvproof: interrupted\n")
+
+
+TOO_LONG = "f" * 5000
+
+
+@pytest.mark.parametrize(
+    ("command", "says"),
+    [
+        ("replay {0}", "there is no file"),
+        ("explain {0}", "File name too long"),
+        ("explain /dev/zero", "/dev/zero is a device, not a file"),
+        ("verify-certificate {0}", "there is no"),
+        ("new-adapter {0}", "File name too long"),
+        ("certify reference --out {0}", "a name is too long"),
+        ("certify reference --known {0}", "File name too long"),
+    ],
+)
+def test_a_name_that_no_file_can_have_is_wrong_usage(command: str, says: str) -> None:
+    result = CliRunner().invoke(app, command.format(TOO_LONG).split())
+    assert result.exit_code == 2, result.exception
+    assert says in result.stderr
+
+
+@pytest.mark.parametrize("command", ["certify reference", "certify exec:cat", "certify some.module:make"])
+def test_a_current_folder_that_is_gone_is_wrong_usage(
+    command: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    gone = tmp_path / "gone"
+    gone.mkdir()
+    monkeypatch.chdir(gone)
+    gone.rmdir()
+    result = CliRunner().invoke(app, command.split())
+    assert result.exit_code == 2, result.exception
+    assert "the current folder cannot be used (No such file or directory); go to another one" in result.stderr

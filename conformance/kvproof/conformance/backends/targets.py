@@ -62,6 +62,7 @@ def open_subject(target: str) -> Backend:
     Whatever is not the suite's own has a process of its own, so that it cannot end, hold up or change the suite.
     Raises `TargetError` or `AdapterError`.
     """
+    _current_folder()
     backend = open_backend(target) if target in REFERENCE or target.startswith(EXEC) else _served(target)
     _, claimed = backend.identify()
     check_claims(claimed)
@@ -142,9 +143,17 @@ def _made(target: str) -> Backend:
     return cast("Backend", backend)
 
 
+def _current_folder() -> str:
+    """The folder in which every backend runs; raises `TargetError` if it is gone."""
+    try:
+        return os.getcwd()
+    except OSError as error:
+        raise TargetError(f"the current folder cannot be used ({error.strerror}); go to another one") from None
+
+
 def _module(name: str) -> object:
     """Import a module, also one of the current folder, as `python -m` would."""
-    here = os.getcwd()
+    here = _current_folder()
     if here not in sys.path:
         sys.path.insert(0, here)
     try:
