@@ -82,6 +82,24 @@ class NoJson(ReferenceBackend):
     def run(self, operations, observe):
         return [Step(Answer(object() if "Allocate" in repr(each) else None)) for each in operations]
 
+class NoNumber(ReferenceBackend):
+    # Answers so where nothing is to be answered.
+
+    def run(self, operations, observe):
+        steps = super().run(operations, observe)
+        return [Step(Answer(float("nan")), s.seen, s.events) if s.answer.result is None else s for s in steps]
+
+class Wordless(Exception):
+    def __str__(self):
+        raise RuntimeError("no text")
+
+class RaisesWordless(Stranger):
+    def misbehave(self):
+        raise Wordless
+
+def wordless():
+    raise Wordless
+
 def leaves():
     os._exit(0)
 
@@ -105,6 +123,13 @@ def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         ("strangers:Crashes", 3, "it was killed by signal 11"),
         ("strangers:Raises", 3, "run() raised KeyError: 'r1'"),
         ("strangers:NoJson", 3, "the answer to allocate(1, holder r1): it cannot be written as JSON"),
+        (
+            "strangers:NoNumber",
+            3,
+            "it cannot be written as JSON: nan is no number",
+        ),
+        ("strangers:RaisesWordless", 3, "run() raised Wordless: (its text cannot be shown)"),
+        ("strangers:wordless", 2, "strangers:wordless() failed: Wordless: (its text cannot be shown)"),
         ("strangers:fails", 2, "strangers:fails() failed: OSError: no device"),
         ("strangers:fail", 2, "did you mean fails"),
     ],

@@ -11,6 +11,7 @@ from importlib.metadata import entry_points
 from typing import cast
 
 from kvproof.conformance.backends.claims import check_claims
+from kvproof.conformance.backends.guarded import words_of
 from kvproof.conformance.backends.interface import OWN_HASHES, AdapterError, Backend
 from kvproof.conformance.backends.names import NamedBackend
 from kvproof.conformance.backends.process import ProcessBackend
@@ -134,7 +135,7 @@ def _made(target: str) -> Backend:
     except AdapterError:
         raise
     except (Exception, SystemExit) as error:
-        raise TargetError(f"{target}() failed: {type(error).__name__}: {error}") from error
+        raise TargetError(f"{target}() failed: {type(error).__name__}: {words_of(error)}") from error
     if missing := [name for name in METHODS if not callable(getattr(backend, name, None))]:
         raise TargetError(
             f"{target}() made a {type(backend).__name__}, which is no backend: it has no {', '.join(missing)}; "
@@ -165,7 +166,9 @@ def _module(name: str) -> object:
             ) from None
         raise TargetError(f"the module {name!r} needs {error.name!r}, which is not installed") from error
     except (Exception, SystemExit) as error:  # whatever a stranger's module does when it is imported
-        raise TargetError(f"the module {name!r} cannot be imported: {type(error).__name__}: {error}") from error
+        raise TargetError(
+            f"the module {name!r} cannot be imported: {type(error).__name__}: {words_of(error)}"
+        ) from error
 
 
 def _attribute(module: object, path: str, target: str) -> object:
