@@ -16,6 +16,7 @@ from kvproof.conformance.cli import app
 from kvproof.conformance.commands import certify as command
 from kvproof.conformance.operations import Allocate, CachePartialBlock, Evict, Free, KeyRef, Operation, Touch, Write
 from kvproof.conformance.scope import Scope
+from kvproof.conformance.streams import NotWritten
 from kvproof.conformance.vectors import DamagedVectors
 
 SHORT = Profile("quick", walks=3, illegal_walks=2, operations=100, exhaustive=False, workloads=False, hybrid_walks=40)
@@ -101,6 +102,16 @@ def test_a_full_disk_is_said_and_leaves_nothing_that_looks_like_a_certificate(
     assert list(tmp_path.iterdir()) == []
 
 
+def test_a_run_is_written_before_it_is_shown(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def broken(*arguments: object) -> None:
+        raise NotWritten(OSError(errno.ENOSPC, os.strerror(errno.ENOSPC)))
+
+    monkeypatch.setattr(command, "show_run", broken)
+    with pytest.raises(NotWritten):
+        run("reference", "--profile", "quick", "--out", str(tmp_path / "out"))
+    assert (tmp_path / "out" / "report.html").exists()
+
+
 def test_a_run_that_put_nothing_to_the_test_has_an_exit_code_of_its_own(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -143,8 +154,7 @@ def test_an_interrupted_run_leaves_nothing(tmp_path: Path, monkeypatch: pytest.M
 
     monkeypatch.setattr(command, "examine", interrupt)
     result = run("reference", "--profile", "quick", "--out", str(tmp_path / "out"))
-    assert result.exit_code == 4
-    assert "interrupted" in result.output
+    assert result.exit_code == 130
     assert list(tmp_path.iterdir()) == []
 
 

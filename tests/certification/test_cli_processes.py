@@ -82,6 +82,24 @@ class NoJson(ReferenceBackend):
     def run(self, operations, observe):
         return [Step(Answer(object() if "Allocate" in repr(each) else None)) for each in operations]
 
+class NoNumber(ReferenceBackend):
+    # Answers so where nothing is to be answered.
+
+    def run(self, operations, observe):
+        steps = super().run(operations, observe)
+        return [Step(Answer(float("nan")), s.seen, s.events) if s.answer.result is None else s for s in steps]
+
+class Wordless(Exception):
+    def __str__(self):
+        raise RuntimeError("no text")
+
+class RaisesWordless(Stranger):
+    def misbehave(self):
+        raise Wordless
+
+def wordless():
+    raise Wordless
+
 def leaves():
     os._exit(0)
 
@@ -105,6 +123,13 @@ def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         ("strangers:Crashes", 3, "it was killed by signal 11"),
         ("strangers:Raises", 3, "run() raised KeyError: 'r1'"),
         ("strangers:NoJson", 3, "the answer to allocate(1, holder r1): it cannot be written as JSON"),
+        (
+            "strangers:NoNumber",
+            3,
+            "it cannot be written as JSON: nan is no number",
+        ),
+        ("strangers:RaisesWordless", 3, "run() raised Wordless: (its text cannot be shown)"),
+        ("strangers:wordless", 2, "strangers:wordless() failed: Wordless: (its text cannot be shown)"),
         ("strangers:fails", 2, "strangers:fails() failed: OSError: no device"),
         ("strangers:fail", 2, "did you mean fails"),
     ],
@@ -197,16 +222,28 @@ time.sleep(600)
 CERTIFY = """
 import os, signal, sys
 signal.signal(signal.SIGHUP, signal.SIG_DFL)  # whoever runs the tests under nohup
+signal.signal(signal.SIGINT, signal.default_int_handler)  # or in the background of a shell
 sys.path[:] = {path!r}
-from kvproof.conformance.cli import app
-os.write(1, b"ready")
-app()
+from kvproof.conformance.__main__ import main
+sys.exit(main())
 """
 
+SILENT = 'open("waits", "w").close()\ntime.sleep(600)\n'
 
-@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP], ids=lambda number: number.name)
-def test_a_signal_ends_the_adapter_too(tmp_path: Path, number: signal.Signals) -> None:
-    (tmp_path / "adapter.py").write_text(ADAPTER)
+
+@pytest.mark.parametrize("silent", [False, True], ids=["in a stage", "while hello is awaited"])
+@pytest.mark.parametrize(
+    ("number", "says"),
+    [
+        (signal.SIGTERM, b"kvproof certify: ended by SIGTERM\n"),
+        (signal.SIGHUP, b"kvproof certify: ended by SIGHUP\n"),
+        (signal.SIGINT, b"kvproof: interrupted\n"),
+    ],
+    ids=["SIGTERM", "SIGHUP", "SIGINT"],
+)
+def test_a_signal_ends_the_adapter_too(tmp_path: Path, number: signal.Signals, says: bytes, silent: bool) -> None:
+    asked = "sys.stdin.readline()\n"
+    (tmp_path / "adapter.py").write_text(ADAPTER.replace(asked, asked + SILENT) if silent else ADAPTER)
     certify = [sys.executable, "-c", CERTIFY.format(path=sys.path), "certify"]
     running = subprocess.Popen(
         [*certify, f"exec:{sys.executable} adapter.py", "--out", "out"],
@@ -219,7 +256,8 @@ def test_a_signal_ends_the_adapter_too(tmp_path: Path, number: signal.Signals) -
     running.send_signal(number)
     said, _ = running.communicate(timeout=20)
     assert running.returncode == 128 + number
-    assert f"ended by {number.name}".encode() in said
+    assert said.endswith(says)
+    assert b"Traceback" not in said
     with (tmp_path / "lock").open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)  # waits until nobody is left
     assert sorted(each.name for each in tmp_path.iterdir()) == ["adapter.py", "lock", "strangers.py", "waits"]

@@ -197,6 +197,8 @@ def test_a_stage_that_ended_early_leaves_the_run_inconclusive_whatever_is_known(
         (KNOWN.replace("reason", "raeson"), "raeson|reason"),
         ("[[divergences]]\n", "only \\[\\[divergence\\]\\]"),
         ("[[divergence", "known.toml"),
+        ("a = " + "[" * 10**5, "cannot be read: it is nested too deeply"),
+        ("a = " + "9" * 5000, "known.toml: .*digits"),
     ],
 )
 def test_a_wrong_file_of_known_divergences_is_refused(tmp_path: Path, text: str, says: str) -> None:
@@ -208,3 +210,8 @@ def test_a_wrong_file_of_known_divergences_is_refused(tmp_path: Path, text: str,
 def test_a_device_is_no_file_of_known_divergences() -> None:
     with pytest.raises(KnownError, match="is a device"):
         read_known(Path("/dev/zero"))
+
+
+def test_a_name_that_is_too_long_is_no_file_of_known_divergences() -> None:
+    with pytest.raises(KnownError, match="cannot be read: File name too long"):
+        read_known(Path("f" * 5000))

@@ -75,6 +75,7 @@ def test_a_person_can_write_a_trace() -> None:
         (TEXT.replace('"n":1', '"n":1,"expect":{"reslt":1}'), "reslt"),
         (TEXT.replace('"num_blocks":4', '"num_blocks":"4"'), "num_blocks"),
         ("[1]\n" + TEXT, "not a JSON object"),
+        ('{"a":' + "[" * 10**5, "nested too deeply"),
     ],
 )
 def test_what_is_no_trace_is_refused_with_the_place_and_the_reason(text: str, says: str) -> None:
@@ -83,6 +84,9 @@ def test_what_is_no_trace_is_refused_with_the_place_and_the_reason(text: str, sa
 
 
 def test_a_file_that_cannot_be_read_is_said_so(tmp_path: Path) -> None:
+    for device in ("/dev/zero", "/dev/full"):
+        with pytest.raises(TraceError, match=f"{device} is a device, not a file"):
+            read_file(Path(device))
     with pytest.raises(TraceError, match="cannot be read"):
         read_file(tmp_path / "none.jsonl")
     (tmp_path / "latin.jsonl").write_bytes(b"\xe9")

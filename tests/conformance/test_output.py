@@ -57,19 +57,80 @@ def test_an_empty_folder_is_filled(tmp_path: Path) -> None:
     assert verify_certificate(tmp_path / "out").problems == ()
 
 
-@pytest.mark.parametrize("write", [check_output, lambda folder: write_output(runs.run(), folder)])
-def test_what_is_there_already_is_left_alone(tmp_path: Path, write: Callable[[Path], object]) -> None:
-    (tmp_path / "out").mkdir()
-    (tmp_path / "out/notes").write_text("mine")
-    (tmp_path / "file").write_text("mine")
-    (tmp_path / "link").symlink_to(tmp_path / "nowhere")
+def there_already(folder: Path) -> None:
+    """What cannot become the folder of a run, under three names."""
+    (folder / "out").mkdir()
+    (folder / "out/notes").write_text("mine")
+    (folder / "file").write_text("mine")
+    (folder / "link").symlink_to(folder / "nowhere")
+
+
+def test_what_is_there_already_is_refused_before_the_run(tmp_path: Path) -> None:
+    there_already(tmp_path)
     for name in ("out", "file", "link"):
         with pytest.raises(OutputError, match=f"{name} cannot be written: it exists already. Name another folder"):
-            write(tmp_path / name)
+            check_output(tmp_path / name)
     with pytest.raises(OutputError, match="out cannot be written: a file is in the way"):
-        write(tmp_path / "file/out")
+        check_output(tmp_path / "file/out")
     assert left_in(tmp_path) == ["file", "link", "out"]
-    assert (tmp_path / "out/notes").read_text() == "mine"
+
+
+@pytest.mark.parametrize("name", ["out", "file", "link"])
+def test_what_came_there_during_the_run_is_left_alone_and_the_results_are_kept(tmp_path: Path, name: str) -> None:
+    there_already(tmp_path)
+    with pytest.raises(
+        OutputError, match=rf"{name} cannot be written: .*\. The results are in .*\.partial\."
+    ) as caught:
+        write_output(runs.run(), tmp_path / name)
+    kept = Path(str(caught.value).partition("The results are in ")[2].removesuffix("."))
+    assert verify_certificate(kept).problems == ()
+    assert left_in(tmp_path) == sorted([kept.name, "file", "link", "out"])
+    assert left_in(tmp_path / "out") == ["notes"]
+
+
+def test_a_device_in_the_way_is_called_that() -> None:
+    with pytest.raises(OutputError, match="/dev/null/x cannot be written: a file is in the way"):
+        check_output(Path("/dev/null/x"))
+
+
+def test_the_current_folder_is_filled_if_it_is_empty(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    check_output(Path("."))
+    assert left_in(tmp_path) == []
+    assert write_output(runs.run([runs.failure()]), Path("."))
+    assert verify_certificate(tmp_path).problems == ()
+    assert left_in(tmp_path) == ["certificate.json", "failures", "junit.xml", "report.html"]
+
+
+@pytest.mark.parametrize(("error", "kept"), [(OSError(errno.EIO, "broken"), True), (KeyboardInterrupt(), False)])
+def test_a_folder_that_cannot_be_filled_stays_empty_but_for_the_results(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, error: BaseException, kept: bool
+) -> None:
+    rename = Path.rename
+
+    def not_the_certificate(self: Path, target: Path) -> Path:
+        if target == tmp_path / "certificate.json":
+            raise error
+        return rename(self, target)
+
+    monkeypatch.setattr(Path, "rename", not_the_certificate)
+    with pytest.raises(OutputError if kept else KeyboardInterrupt):
+        write_output(runs.run(), tmp_path)
+    left = list(tmp_path.iterdir())
+    assert [verify_certificate(each).problems for each in left] == [()] * kept
+
+
+def test_a_file_that_came_into_the_folder_is_not_overwritten(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    write = output._write
+
+    def meanwhile(file: Path, data: bytes) -> None:
+        (tmp_path / "junit.xml").write_text("mine")
+        write(file, data)
+
+    monkeypatch.setattr(output, "_write", meanwhile)
+    with pytest.raises(OutputError, match=r"it exists already\. The results are in"):
+        write_output(runs.run(), tmp_path)
+    assert (tmp_path / "junit.xml").read_text() == "mine"
 
 
 def test_a_folder_that_may_not_be_written_is_known_before_the_run(

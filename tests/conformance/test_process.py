@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import fcntl
+import json
 import re
 import signal
 import sys
@@ -131,6 +132,10 @@ def test_a_new_pool_needs_no_new_process(adapter: Open) -> None:
         ("raise RuntimeError('the pool is torn')", "(?s)exit code 1.*ends with:.*RuntimeError: the pool is torn"),
         ("os.close(1); time.sleep(60)", "it closed its standard output, but goes on running"),
         (
+            "deep = '[' * 10**5 + ']' * 10**5; print('{\"message\": ' + deep + '}', flush=True)",
+            "that is nested too deeply",
+        ),
+        (
             "line = json.dumps({'message': 'steps', 'steps': [step()]}) + chr(10); os.write(1, 2 * line.encode())",
             "more than one line",
         ),
@@ -237,6 +242,21 @@ def test_what_is_claimed_to_be_shown_must_be_shown(
 ) -> None:
     answer = {"answer": {"result": [1]}, **step}
     assert said in failure(adapter(f"CLAIMED = {claimed}\ndef step():\n    return {answer}"), observe=True)
+
+
+@pytest.mark.parametrize("depth", [900, 10**5])
+@pytest.mark.parametrize("error", [None, "OutOfBlocks"])
+def test_an_answer_of_any_depth_ends_nothing_but_the_adapter(adapter: Open, depth: int, error: str | None) -> None:
+    deep = f"'[' * {depth} + ']' * {depth}"
+    answer = f"'{{\"result\": ' + {deep} + ', \"error\": {json.dumps(error)}}}'"
+    steps = f'\'{{"message": "steps", "steps": [{{"answer": \' + {answer} + \'}}]}}\''
+    backend = adapter(f"def run(request):\n    print({steps}, flush=True)")
+    if depth == 900 and error:  # what comes with a refusal is nobody's
+        backend.start(CONFIG)
+        [step] = backend.run(ONE, observe=False)
+        assert (step.answer.error, step.answer.result) == (error, None)
+    else:
+        assert re.search("nested too deeply|returned '\\[\\[", failure(backend))
 
 
 def test_an_observation_that_was_asked_for_comes_through(adapter: Open) -> None:

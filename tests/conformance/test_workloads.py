@@ -131,6 +131,7 @@ def test_a_workload_is_read() -> None:
         (packed(HEADER, {"end": 0})[:-9], "f was cut: its gzip stream has no end"),
         (packed(), "f is empty"),
         (packed("nonsense\n"), "f:1: no JSON"),
+        (packed("[" * 10**5), "f:1: no JSON"),
         (packed([1]), "f:1: a workload begins with"),
         (packed({"kvproof_trace": 1}), "f:1: a workload begins with"),
         (packed(HEADER | {"kvproof_workload": 2}, {"end": 0}), "f:1: version 2 of workloads; this reads 1"),
@@ -147,7 +148,7 @@ def test_a_workload_is_read() -> None:
         (packed(HEADER, [0, 4, 0, [[1, 2]]], {"end": 1}), "f:2: 2 blocks of 4 for 4 tokens"),
         (packed(HEADER, [0, 8, 0, [[1, 2]]], [0, 4, 0, [[2, 1]]], {"end": 2}), "f:3: block 2 follows 1 and -1"),
     ],
-    ids=range(19),
+    ids=range(20),
 )
 def test_a_broken_file_is_refused_and_the_place_is_named(content: bytes, text: str) -> None:
     with pytest.raises(WorkloadError) as refused:

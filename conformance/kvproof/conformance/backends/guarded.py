@@ -43,7 +43,7 @@ class GuardedBackend:
                 f"{counted(len(operations), 'operations')} sent, and {counted(len(steps), 'answers')} came back"
             )
         if wrong := [step for step in steps if not isinstance(step, Step)]:
-            raise AdapterError(f"run() answers with objects of Step, not with {wrong[0]!r}")
+            raise AdapterError(f"run() answers with objects of Step, not of {type(wrong[0]).__name__}")
         return steps
 
     def close(self) -> None:
@@ -59,4 +59,12 @@ def _the_adapters_fault(method: str) -> Iterator[None]:
     except AdapterError:
         raise
     except (Exception, SystemExit) as error:
-        raise AdapterError(f"{method}() raised {type(error).__name__}: {error}") from error
+        raise AdapterError(f"{method}() raised {type(error).__name__}: {words_of(error)}") from error
+
+
+def words_of(error: BaseException) -> str:
+    """The text of an error that a stranger raised, who may also have written how it is shown."""
+    try:
+        return str(error)
+    except Exception:
+        return "(its text cannot be shown)"

@@ -24,6 +24,8 @@ LONGEST_LINE = 64 * 2**20
 SHOWN_BYTES = 200
 """An error shows no more of a line than this."""
 
+TOO_DEEP = "is nested too deeply"
+
 T = TypeVar("T")
 
 
@@ -116,6 +118,8 @@ def encode(message: Request | Reply) -> bytes:
         return msgspec.json.encode(without_hybrid(message) if isinstance(message, Start) else message) + b"\n"
     except (TypeError, ValueError) as error:
         raise MessageError(f"it cannot be written as JSON: {error}") from None
+    except RecursionError:
+        raise MessageError(f"it cannot be written as JSON: it {TOO_DEEP}, or holds itself") from None
 
 
 def read_reply(line: bytes) -> Reply:
@@ -126,6 +130,8 @@ def read_reply(line: bytes) -> Reply:
         raise MessageError(f"{error}; the line was {shown(line)}") from None
     except msgspec.DecodeError as error:
         raise MessageError(f"no JSON: {error}; the line was {shown(line)}") from None
+    except RecursionError:
+        raise MessageError(f"JSON that {TOO_DEEP}; the line was {shown(line)}") from None
 
 
 def read_request(line: bytes) -> Request:
@@ -147,9 +153,14 @@ def checked_result(name: str, result: object) -> object:
     try:
         return msgspec.convert(result, RESULTS.get(name, None))
     except msgspec.ValidationError as error:
-        raise MessageError(
-            f"{name} returned {shown(msgspec.json.encode(result))}, which is no result of it: {error}"
-        ) from None
+        raise MessageError(f"{name} returned {_shown_value(result)}, which is no result of it: {error}") from None
+
+
+def _shown_value(value: object) -> str:
+    try:
+        return shown(msgspec.json.encode(value))
+    except RecursionError:  # it could just be read, but we are deeper now
+        return f"what {TOO_DEEP}"
 
 
 def shown(line: bytes) -> str:

@@ -315,9 +315,7 @@ def _checked(operation: Operation, step: Step, observe: bool, capabilities: Capa
         if step.events is None and Level.EVENTS in capabilities.levels:
             raise MessageError(f"{name} came without events, and level E is claimed; no event is an empty list")
     answer = step.answer
-    if answer.error is not None:
-        return step
-    result = checked_result(name, answer.result)
+    result = None if answer.error is not None else checked_result(name, answer.result)
     return (
         step
         if result is answer.result

@@ -16,6 +16,7 @@ from typing import BinaryIO
 
 from kvproof.conformance.backends.guarded import GuardedBackend
 from kvproof.conformance.backends.interface import AdapterError, Backend
+from kvproof.conformance.backends.json_values import no_json
 from kvproof.conformance.backends.messages import (
     PROTOCOL_VERSION,
     Failed,
@@ -81,17 +82,25 @@ def answer(backend: Backend, request: Request) -> Reply:
 def _line(request: Request, reply: Reply) -> bytes:
     """The line of an answer; what JSON cannot hold is a fault of the adapter, at the first operation that has it."""
     try:
-        return encode(reply)
+        return _encoded(reply)
     except MessageError as error:
         reason = f"the answer: {error}"
     if isinstance(request, Run) and isinstance(reply, Steps):
         for operation, step in zip(request.operations, reply.steps, strict=True):
             try:
-                encode(Steps((step,)))
+                _encoded(Steps((step,)))
             except MessageError as error:
                 reason = f"the answer to {describe(operation)}: {error}"
                 break
     return encode(Failed(reason))
+
+
+def _encoded(reply: Reply) -> bytes:
+    """The line of an answer that says what was meant. Raises `MessageError`."""
+    line = encode(reply)  # first, as it cannot be if the answer holds itself
+    if what := no_json(reply):
+        raise MessageError(f"it cannot be written as JSON: {what}")
+    return line
 
 
 def _show_cause(error: Exception) -> None:

@@ -11,6 +11,7 @@ from importlib.metadata import entry_points
 from typing import cast
 
 from kvproof.conformance.backends.claims import check_claims
+from kvproof.conformance.backends.guarded import words_of
 from kvproof.conformance.backends.interface import OWN_HASHES, AdapterError, Backend
 from kvproof.conformance.backends.names import NamedBackend
 from kvproof.conformance.backends.process import ProcessBackend
@@ -62,6 +63,7 @@ def open_subject(target: str) -> Backend:
     Whatever is not the suite's own has a process of its own, so that it cannot end, hold up or change the suite.
     Raises `TargetError` or `AdapterError`.
     """
+    _current_folder()
     backend = open_backend(target) if target in REFERENCE or target.startswith(EXEC) else _served(target)
     _, claimed = backend.identify()
     check_claims(claimed)
@@ -133,7 +135,7 @@ def _made(target: str) -> Backend:
     except AdapterError:
         raise
     except (Exception, SystemExit) as error:
-        raise TargetError(f"{target}() failed: {type(error).__name__}: {error}") from error
+        raise TargetError(f"{target}() failed: {type(error).__name__}: {words_of(error)}") from error
     if missing := [name for name in METHODS if not callable(getattr(backend, name, None))]:
         raise TargetError(
             f"{target}() made a {type(backend).__name__}, which is no backend: it has no {', '.join(missing)}; "
@@ -142,9 +144,17 @@ def _made(target: str) -> Backend:
     return cast("Backend", backend)
 
 
+def _current_folder() -> str:
+    """The folder in which every backend runs; raises `TargetError` if it is gone."""
+    try:
+        return os.getcwd()
+    except OSError as error:
+        raise TargetError(f"the current folder cannot be used ({error.strerror}); go to another one") from None
+
+
 def _module(name: str) -> object:
     """Import a module, also one of the current folder, as `python -m` would."""
-    here = os.getcwd()
+    here = _current_folder()
     if here not in sys.path:
         sys.path.insert(0, here)
     try:
@@ -156,7 +166,9 @@ def _module(name: str) -> object:
             ) from None
         raise TargetError(f"the module {name!r} needs {error.name!r}, which is not installed") from error
     except (Exception, SystemExit) as error:  # whatever a stranger's module does when it is imported
-        raise TargetError(f"the module {name!r} cannot be imported: {type(error).__name__}: {error}") from error
+        raise TargetError(
+            f"the module {name!r} cannot be imported: {type(error).__name__}: {words_of(error)}"
+        ) from error
 
 
 def _attribute(module: object, path: str, target: str) -> object:

@@ -6,6 +6,7 @@ import hashlib
 import os
 import sys
 from collections.abc import Iterator
+from contextlib import suppress
 from importlib.machinery import ModuleSpec, PathFinder
 from importlib.util import find_spec
 from pathlib import Path
@@ -42,11 +43,11 @@ def driven_files(identity: Identity) -> tuple[DrivenFile, ...]:
     """
     found: dict[str, DrivenFile] = {}
     for name in identity.files:
-        for shown, file in _files(name):
-            try:
+        try:
+            for shown, file in _files(name):
                 found[shown] = DrivenFile(shown, sha256(file.read_bytes()))
-            except OSError as error:
-                raise AdapterError(f"the driven file {file} cannot be read: {error.strerror}") from None
+        except OSError as error:
+            raise AdapterError(f"the driven file {error.filename or name} cannot be read: {error.strerror}") from None
     return tuple(found.values())
 
 
@@ -66,9 +67,9 @@ def _files(name: str) -> Iterator[tuple[str, Path]]:
 
 def _module(name: str) -> tuple[list[Path], Path | None]:
     """The folders of a package, or the file of a module that is none."""
-    here = os.getcwd()
-    if here not in sys.path:  # as `python -m` has it, where the backend's own process finds its modules
-        sys.path.insert(0, here)
+    with suppress(OSError):  # without a current folder there are no modules in it
+        if (here := os.getcwd()) not in sys.path:  # as `python -m` has it, where the backend's process finds its own
+            sys.path.insert(0, here)
     spec = _spec(name)
     if spec is not None and spec.submodule_search_locations is not None:
         return [Path(folder) for folder in spec.submodule_search_locations], None

@@ -28,14 +28,18 @@ class KnownError(ValueError):
 
 def read_known(file: Path) -> list[KnownDivergence]:
     """Read the file; raises `KnownError`."""
-    if file.is_char_device():
-        raise KnownError(f"{file} is a device, not a file")
     try:
+        if file.is_char_device():
+            raise KnownError(f"{file} is a device, not a file")
         found = tomllib.loads(file.read_text(encoding="utf-8"))
         listed = msgspec.convert(found.pop("divergence", []), list[KnownDivergence])
     except OSError as error:
         raise KnownError(f"{file} cannot be read: {error.strerror}") from None
-    except (UnicodeDecodeError, tomllib.TOMLDecodeError, msgspec.ValidationError) as error:
+    except KnownError:
+        raise
+    except RecursionError:
+        raise KnownError(f"{file} cannot be read: it is nested too deeply") from None
+    except (ValueError, msgspec.ValidationError) as error:  # of UTF-8, of TOML, of a number that is too long
         raise KnownError(f"{file}: {error}") from None
     if found:
         raise KnownError(f"{file}: only [[divergence]] is known, not {', '.join(found)}")

@@ -1,4 +1,8 @@
-"""The folder of a run: written whole beside its place and then renamed, so that no half of it is ever found there."""
+"""The folder of a run: written whole elsewhere and then renamed, so that no half of it is ever found in its place.
+
+Elsewhere is beside it; where the folder is there already and empty, within it. For the current folder or a mounted one
+cannot be replaced, and who made the folder may be allowed to write nowhere else.
+"""
 
 from __future__ import annotations
 
@@ -6,6 +10,7 @@ import errno
 import os
 import secrets
 import shutil
+from contextlib import suppress
 from pathlib import Path
 
 from kvproof.conformance.certification import failure as failures
@@ -35,33 +40,47 @@ _REASONS = {
 
 
 class OutputError(Exception):
-    """The folder cannot be written. The text says why and what to do; nothing is left behind."""
+    """The folder cannot be written. The text says why and what to do, and where the results are if they are kept."""
 
 
 def check_output(folder: Path) -> None:
-    """Whether the folder can be made, before a long run; raises `OutputError`."""
-    partial = _begin(folder)
-    partial.rmdir()
+    """Whether the folder can be made or filled, before a long run; raises `OutputError`, and leaves nothing behind."""
+    try:
+        if (folder.exists() or folder.is_symlink()) and not _is_empty(folder):
+            raise FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST))
+        _begin(folder).rmdir()
+    except OSError as error:
+        raise _error(folder, error) from None
 
 
 def write_output(run: Run, folder: Path) -> bool:
     """Write everything there is to say of a run; whether a certificate is part of it (see `no_certificate`).
 
-    Raises `OutputError`. If that happens, or the user interrupts, the folder is not there.
+    Raises `OutputError`; the folder is then not there, or as it was, and so it is if the user interrupts. Files that
+    could be written and only not be put in their place are kept.
     """
     try:
         files = contents(run)
     except UnicodeEncodeError as error:  # a backend in Python can name things by text that no file can hold
         raise OutputError(f"{folder} cannot be written: {error.object!r} is no text that UTF-8 can hold.") from None
-    partial = _begin(folder)
+    try:
+        partial = _begin(folder)
+    except OSError as error:
+        raise _error(folder, error) from None
+    kept = False
     try:
         for name, data in files.items():
             _write(partial / name, data)
-        partial.rename(folder)
+        try:
+            _put_in_place(partial, folder, list(dict.fromkeys(name.partition("/")[0] for name in files)))
+        except OSError as error:
+            kept = True
+            raise OutputError(f"{folder} cannot be written: {_reason(error)}. The results are in {partial}.") from None
     except OSError as error:
         raise _error(folder, error) from None
     finally:
-        shutil.rmtree(partial, ignore_errors=True)  # gone if it was renamed
+        if not kept:
+            shutil.rmtree(partial, ignore_errors=True)  # gone if it was renamed
     return CERTIFICATE_FILE in files
 
 
@@ -78,18 +97,38 @@ def contents(run: Run) -> dict[str, bytes]:
 
 
 def _begin(folder: Path) -> Path:
-    """A new folder beside the place of another, which must not be there, or be empty."""
-    try:
-        if (folder.exists() or folder.is_symlink()) and not (folder.is_dir() and not any(folder.iterdir())):
-            raise FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST))
-        if any(parent.is_file() for parent in folder.parents):
-            raise NotADirectoryError(errno.ENOTDIR, os.strerror(errno.ENOTDIR))
-        folder.parent.mkdir(parents=True, exist_ok=True)
-        partial = folder.parent / f".{folder.name}.{secrets.token_hex(4)}.partial"
-        partial.mkdir()
-    except OSError as error:
-        raise _error(folder, error) from None
+    """A new folder, within another that is there and empty, or else beside its place. Raises `OSError`."""
+    if any(parent.exists() and not parent.is_dir() for parent in folder.parents):
+        raise NotADirectoryError(errno.ENOTDIR, os.strerror(errno.ENOTDIR))
+    within = _is_empty(folder)
+    place = folder if within else folder.parent
+    place.mkdir(parents=True, exist_ok=True)
+    partial = place / f".{'kvproof' if within else folder.name}.{secrets.token_hex(4)}.partial"
+    partial.mkdir()
     return partial
+
+
+def _is_empty(folder: Path) -> bool:
+    return folder.is_dir() and not any(folder.iterdir())
+
+
+def _put_in_place(partial: Path, folder: Path, names: list[str]) -> None:
+    """Rename what was written, all of it or nothing, the last name last. Raises `OSError`."""
+    if partial.parent != folder:
+        partial.rename(folder)
+        return
+    moved: list[str] = []
+    try:
+        for name in names:
+            if os.path.lexists(folder / name):  # since the run began
+                raise FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST))
+            (partial / name).rename(folder / name)
+            moved.append(name)
+    except BaseException:
+        for name in moved:
+            with suppress(OSError):
+                (folder / name).rename(partial / name)
+        raise
 
 
 def _write(file: Path, data: bytes) -> None:
@@ -101,5 +140,8 @@ def _write(file: Path, data: bytes) -> None:
 
 
 def _error(folder: Path, error: OSError) -> OutputError:
-    reason = _REASONS.get(error.errno or 0, error.strerror or str(error))
-    return OutputError(f"{folder} cannot be written: {reason}. Name another folder with --out.")
+    return OutputError(f"{folder} cannot be written: {_reason(error)}. Name another folder with --out.")
+
+
+def _reason(error: OSError) -> str:
+    return _REASONS.get(error.errno or 0, error.strerror or str(error))

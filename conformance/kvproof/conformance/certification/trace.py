@@ -89,6 +89,8 @@ def write(trace: Trace) -> str:
 def read_file(file: Path) -> Trace:
     """Read a trace; raises `TraceError`."""
     try:
+        if file.is_char_device():  # some have no end
+            raise TraceError(f"{file} is a device, not a file")
         text = file.read_text(encoding="utf-8")
     except OSError as error:
         raise TraceError(f"{file} cannot be read: {error.strerror}") from None
@@ -126,6 +128,8 @@ def _objects(text: str, name: str) -> Iterator[tuple[int, dict[str, object]]]:
             found = msgspec.json.decode(line)
         except msgspec.DecodeError as error:
             raise TraceError(f"{name}:{number}: no JSON: {error}") from None
+        except RecursionError:
+            raise TraceError(f"{name}:{number}: JSON that is nested too deeply") from None
         if not isinstance(found, dict):
             raise TraceError(f"{name}:{number}: not a JSON object")
         yield number, found

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 from typing import Annotated
 
@@ -50,7 +51,7 @@ def bench(
 
       KVPROOF_VLLM=~/vllm/bin/python kvproof bench
     """
-    if json_file is not None and json_file.is_dir():
+    if json_file is not None and os.path.isdir(json_file):
         raise typer.BadParameter(f"--json {json_file} is a folder; name a file")
     console = Console()
     if not console.is_terminal:

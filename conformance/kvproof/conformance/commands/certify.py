@@ -68,7 +68,7 @@ def certify(
     """Drive a backend beside the reference through everything that it claims, and say which clauses it breaks.
 
     Exit code 0: conformant. 1: not conformant; each failure is shown with its shortest trace. 2: wrong usage, or the
-    output cannot be written. 3: the adapter broke. 4: inconclusive. 5: nothing ran.
+    output cannot be written. 3: the adapter broke. 4: inconclusive. 5: nothing ran. 70: an error of kvproof itself.
 
     Examples:
 
@@ -97,9 +97,13 @@ def certify(
         raise typer.Exit(ExitCode.ADAPTER_ERROR) from None
     say(console, f"{target}, profile {chosen.name}, seed {seed}")
     run = _run(console, backend, target, chosen, seed, listed)
+    written = None if out is None else _written(run, out)  # first of all: whoever shows it may fail
     show_run(console, run, out)
-    if out is not None:
-        _write(console, run, out)
+    if isinstance(written, OutputError):
+        complain("certify", written)
+        raise typer.Exit(ExitCode.USAGE)
+    for line in written or ():
+        say(console, line)
     raise typer.Exit(exit_code(run))
 
 
@@ -119,9 +123,6 @@ def _run(
     except AdapterError as error:
         complain("certify", error)
         raise typer.Exit(ExitCode.ADAPTER_ERROR) from None
-    except KeyboardInterrupt:
-        complain("certify", "interrupted; nothing was written")
-        raise typer.Exit(ExitCode.INCONCLUSIVE) from None
     finally:
         backend.close()
 
@@ -151,15 +152,14 @@ class _Progress:
             say(self._console, text)
 
 
-def _write(console: Console, run: Run, out: Path) -> None:
+def _written(run: Run, out: Path) -> list[str] | OutputError:
+    """Write the folder of a run; what there is to say of it, or why it could not be written."""
     try:
         certified = write_output(run, out)
     except OutputError as error:
-        complain("certify", error)
-        raise typer.Exit(ExitCode.USAGE) from None
+        return error
     parts = [f"certificate.json ({verdict(run)})"] * certified + ["report.html", "junit.xml"]
     parts += ["failures"] * bool(run.failures)
     parts += ["crash"] * (run.crash is not None)
-    say(console, f"written to {out}: {', '.join(parts)}")
-    for reason in () if certified else no_certificate(run):
-        say(console, f"no certificate: {reason}")
+    reasons = [] if certified else no_certificate(run)
+    return [f"written to {out}: {', '.join(parts)}", *(f"no certificate: {reason}" for reason in reasons)]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 from typing import Annotated
 
@@ -32,9 +33,9 @@ def explain(
     """
     console = Console()
     try:
-        if place.is_dir():
+        if os.path.isdir(place):  # false also where the name is too long for one
             show_failure(console, read_failure(place), place)
-        elif place.name == TRACE_FILE and (place.parent / FACTS_FILE).is_file():
+        elif place.name == TRACE_FILE and os.path.isfile(place.parent / FACTS_FILE):
             show_failure(console, read_failure(place.parent), place.parent)
         else:
             show_trace(console, read_file(place))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from enum import Enum
 from pathlib import Path
 from typing import Annotated
@@ -48,7 +49,7 @@ def new_adapter(
       kvproof new-adapter my-adapter --language cpp
     """
     sources = sorted(file for file in (EXAMPLES / language.value).iterdir() if file.is_file())
-    if there := [str(path) for source in sources if (path := directory / source.name).exists()]:
+    if there := [str(path) for source in sources if os.path.exists(path := directory / source.name)]:
         _refuse(f"{', '.join(there)} exists already and is not overwritten; name another folder")
     try:
         directory.mkdir(parents=True, exist_ok=True)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import time
 from collections.abc import Callable, Sequence
 from itertools import islice
@@ -101,7 +102,7 @@ def _read(name: str) -> Trace | Workload:
     if name in shipped():
         return load(name)
     file = Path(name)
-    if not file.exists():
+    if not os.path.exists(file):  # also where the name is too long for one
         hint = did_you_mean(name, shipped(), f"shipped workloads are {', '.join(shipped())}")
         raise _UsageError(f"there is no file {name}; {hint}")
     if file.is_dir():

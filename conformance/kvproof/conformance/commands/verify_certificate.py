@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 from typing import Annotated
 
@@ -35,7 +36,7 @@ def verify_certificate(
 
       kvproof verify-certificate out --target exec:./my_pool
     """
-    if not (folder / certificates.CERTIFICATE_FILE).is_file():
+    if not os.path.isfile(folder / certificates.CERTIFICATE_FILE):
         complain("verify-certificate", f"there is no {folder / certificates.CERTIFICATE_FILE}")
         raise typer.Exit(ExitCode.USAGE)
     console = Console()

@@ -51,9 +51,9 @@ class ClauseRun:
 
 def find_tests() -> Path:
     """The checkout's folder of clause tests: below the current folder, or beside this module."""
-    for root in (Path.cwd(), _CHECKOUT):
+    for root in (Path(), _CHECKOUT):
         if (folder := root / "tests" / "clauses").is_dir():
-            return folder
+            return folder.absolute()
     raise TestsNotFound("the clause tests are not installed with kvproof; run this in a checkout of it")
 
 

@@ -98,7 +98,7 @@ def _data() -> Traversable:
 def _header(line: bytes, where: str) -> _Header:
     try:
         found = msgspec.json.decode(line)
-    except msgspec.DecodeError as error:
+    except (msgspec.DecodeError, RecursionError) as error:
         raise WorkloadError(f"{where}: no JSON: {error}") from None
     if not isinstance(found, dict) or "kvproof_workload" not in found:
         raise WorkloadError(f'{where}: a workload begins with {{"kvproof_workload": {WORKLOAD_VERSION}, ...}}')
