@@ -107,6 +107,8 @@ def test_a_run_is_written_before_it_is_shown(tmp_path: Path, monkeypatch: pytest
         raise NotWritten(OSError(errno.ENOSPC, os.strerror(errno.ENOSPC)))
 
     monkeypatch.setattr(command, "show_run", broken)
+    monkeypatch.setitem(profiles.PROFILES, "quick", SHORT)
+    monkeypatch.setattr(examine, "vectors", tuple)
     with pytest.raises(NotWritten):
         run("reference", "--profile", "quick", "--out", str(tmp_path / "out"))
     assert (tmp_path / "out" / "report.html").exists()

@@ -334,6 +334,15 @@ def test_an_adapter_that_does_not_end_is_killed_with_its_children(
     wait_until_nobody_holds(lock)
 
 
+@pytest.fixture
+def interruptible() -> Iterator[None]:
+    """Where the tests were started in the background, Python has been told to ignore an interrupt."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, before)
+
+
+@pytest.mark.usefixtures("interruptible")
 def test_an_interrupt_ends_the_adapter(adapter: Open, tmp_path: Path) -> None:
     lock = tmp_path / "lock"
     waits = "def run(request):\n    time.sleep(600)"

@@ -135,13 +135,13 @@ class HybridCache:
         if name in self.running:
             raise AlreadyAdmitted(f"{name!r} runs; release it before it is admitted again")
         self._check_open_step()
-        if held := self._hand.num_held(name):
-            raise AlreadyHeld(f"{name!r} holds {held:,} blocks that the cache has not given to it; free them first")
         plan = plan_admission(self._hand, self._geometry, request)
         check_int("end", end, plan.match.hit + 1, request.num_tokens)
         groups = range(len(self._geometry.groups))
         new = sum(len(self._geometry.new_slots(group, plan.match.hit, end)) for group in groups)
         check_room(self._hand, name, len(plan.copied) + new, coming=plan.sources())
+        if held := self._hand.num_held(name):
+            raise AlreadyHeld(f"{name!r} holds {held:,} blocks that the cache has not given to it; free them first")
         self._change_with("admit")
         self.running[name] = running = self._begin(plan, request, end)
         self._do_chunk(running, plan.match.hit, end)
