@@ -107,7 +107,7 @@ def test_a_run_is_written_before_it_is_shown(tmp_path: Path, monkeypatch: pytest
         raise NotWritten(OSError(errno.ENOSPC, os.strerror(errno.ENOSPC)))
 
     monkeypatch.setattr(command, "show_run", broken)
-    monkeypatch.setitem(profiles.PROFILES, "quick", SHORT)
+    monkeypatch.setitem(profiles.PROFILES, "quick", replace(SHORT, walks=0, illegal_walks=0, hybrid_walks=0))
     monkeypatch.setattr(examine, "vectors", tuple)
     with pytest.raises(NotWritten):
         run("reference", "--profile", "quick", "--out", str(tmp_path / "out"))
