@@ -52,8 +52,8 @@ def certify(
         typer.Option(
             min=1,
             max=MOST_BUDGET,
-            help="How many times the random walks of standard --profile deep does, each with a seed of its own; once "
-            "takes the reference about 55 CPU seconds, and all that is not random another 80.",
+            help="How many times the random walks of standard --profile deep does, each with a seed of its own. "
+            "Nothing else is done more often.",
             show_default="10",
         ),
     ] = None,
