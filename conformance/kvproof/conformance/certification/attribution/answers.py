@@ -5,12 +5,16 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from kvproof.conformance.backends.names import HASH_CONFLICT
-from kvproof.conformance.backends.wire import Hit
+from kvproof.conformance.backends.wire import Hit, RemovedEvent
 from kvproof.conformance.certification.attribution.case import Case, Clauses
 from kvproof.conformance.certification.attribution.content import of_content
 from kvproof.conformance.certification.attribution.events import of_drained
 from kvproof.conformance.certification.attribution.history import clause_of_removal
-from kvproof.conformance.certification.attribution.running import is_of_running, of_result_of_running
+from kvproof.conformance.certification.attribution.running import (
+    copies_a_state,
+    is_of_running,
+    of_result_of_running,
+)
 from kvproof.conformance.certification.attribution.tables import REFUSALS, RESULTS, USUAL_REFUSALS
 from kvproof.conformance.operations import (
     AddRequest,
@@ -200,11 +204,23 @@ def _of_wrong_refusal(case: Case, error: str) -> Clauses:
         return ("BACK-FAIL-4", promised)  # the step that failed is still open
     if isinstance(operation, Admit) and error == "NotOwner":
         return ("ADMIT-COPY-1", "ADMIT-ORDER-1")  # it writes what is another's, or lost its own
+    if isinstance(operation, Admit) and error == "NotCached" and _has_evicted(case):
+        return ("ADMIT-ORDER-1", "ADMIT-SHARE-1")  # what was hit was evicted before it was touched
+    if isinstance(operation, Advance) and error == "ContentConflict" and copies_a_state(case):
+        return ("ADVANCE-COPY-1", "ADVANCE-MOVE-1")
+    if isinstance(operation, Release) and error == "NotCommitted":
+        return (promised,)  # who is released is rolled back first
     if isinstance(operation, Admit) and error in _OF_HOLDERS:
         return ("ADMIT-ORDER-1",)  # what was hit or copied was let go before its turn
     if isinstance(operation, Commit | Rollback | Attach) or case.name in {"evict", "reset", "finish"}:
         return (promised,)
     return _usual(case, error) or (promised,)
+
+
+def _has_evicted(case: Case) -> bool:
+    """Whether the backend has evicted something, although it refuses."""
+    events = case.got("events")
+    return isinstance(events, tuple) and any(isinstance(event, RemovedEvent) for event in events)
 
 
 def _usual(case: Case, error: str) -> Clauses:

@@ -76,7 +76,7 @@ class Case:
 
     def got(self, part: str) -> object:
         """What the backend showed of a part of the state."""
-        return self.differences[part].got if part in self.differences else getattr(self.after, part)
+        return self.differences[part].got if part in self.differences else getattr(self.after, part, None)
 
     @property
     def group(self) -> GroupConfig | None:

@@ -20,7 +20,7 @@ from kvproof.conformance.operations import (
     Split,
     Truncate,
 )
-from kvproof.spec.vocabulary import COPY_PREFIX, NULL_BLOCK, GroupConfig, GroupKind
+from kvproof.spec.vocabulary import COPY_PREFIX, NULL_BLOCK, POOL_COPY_PREFIX, GroupConfig, GroupKind
 
 Tables = tuple[tuple[int, ...], ...]
 
@@ -41,6 +41,12 @@ def is_of_running(case: Case) -> bool:
 def may_go_back(case: Case) -> bool:
     """Whether the operation is one of the pool, or of a request, by which one that runs may go back."""
     return case.config.hybrid is not None and isinstance(case.operation, Rollback | Truncate)
+
+
+def copies_a_state(case: Case) -> bool:
+    """Whether the chunk goes on in a private copy of a state that others rely on."""
+    before, after = _copies(case.before.holders), _copies(case.after.holders)
+    return any(name.startswith(POOL_COPY_PREFIX) for name in after - before)
 
 
 def of_result_of_running(case: Case, expected: object, got: object) -> Clauses:
@@ -288,6 +294,8 @@ def _of_what_is_left(case: Case) -> Clauses:
         if part in case.differences:
             return ("ADVANCE-REGISTER-1",)
     if {"ref_cnt", "holders"} & case.differences.keys():
+        if not admits and copies_a_state(case):
+            return ("ADVANCE-COPY-1", "ADVANCE-LETGO-1", "ADVANCE-MOVE-1")
         return ("ADMIT-COPY-1", "ADMIT-SHARE-1", "HIT-SOURCE-1") if admits else ("ADVANCE-LETGO-1", "ADVANCE-MOVE-1")
     if "writers" in case.differences:
         return ("ADMIT-COPY-1",) if admits else ("ADVANCE-MOVE-1",)
