@@ -33,7 +33,6 @@ SAMPLE = [mutant for mutant in planted() if mutant.patch.module != "kvproof.refe
 """Mutants from all over the catalogue. The vectors of content are of level D, so that others have to notice its own."""
 
 HARD_TO_NAME = [
-    "fine_grained_hits_end_with_common_blocks",
     "blocks_are_allocated_before_hits_are_touched",
     "key_moves_away_from_its_reader",
     "state_that_was_left_stays_held",
