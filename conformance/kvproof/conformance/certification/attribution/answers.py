@@ -204,6 +204,8 @@ def _of_wrong_refusal(case: Case, error: str) -> Clauses:
         return ("BACK-FAIL-4", promised)  # the step that failed is still open
     if isinstance(operation, Admit) and error == "NotOwner":
         return ("ADMIT-COPY-1", "ADMIT-ORDER-1")  # it writes what is another's, or lost its own
+    if isinstance(operation, Admit) and error == "InvalidBlock":
+        return (promised, "ADMIT-SHARE-1")  # a slot has no block, or the wrong one has
     if isinstance(operation, Admit) and error == "NotCached" and _has_evicted(case):
         return ("ADMIT-ORDER-1", "ADMIT-SHARE-1")  # what was hit was evicted before it was touched
     if isinstance(operation, Advance) and error == "ContentConflict" and copies_a_state(case):

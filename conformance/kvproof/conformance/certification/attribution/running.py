@@ -59,7 +59,7 @@ def of_result_of_running(case: Case, expected: object, got: object) -> Clauses:
             tables = (_tables(wanted.get("tables")), _tables(found.get("tables")))
             return _of_match(case, wanted, found) or _of_tables(case, *tables) or ("ADMIT-FRESH-1",)
         case Advance():
-            return _of_tables(case, _tables(expected), _tables(got)) or ("ADVANCE-ATTENTION-1",)
+            return _of_tables(case, _tables(expected), _tables(got)) or _of_new_blocks(case)
         case Split():
             return _of_split(case, case.operation, expected, got)
         case Fail():
@@ -240,6 +240,13 @@ def _of_tables(case: Case, expected: Tables, got: Tables) -> Clauses:
     return ()
 
 
+def _of_new_blocks(case: Case) -> Clauses:
+    """What the groups are decides for which of them there is no block."""
+    kinds = {group.kind for group in case.config.groups}
+    attention = ("ADVANCE-ATTENTION-1",) if kinds - {GroupKind.RECURRENT} else ()
+    return (*attention, "ADVANCE-STATE-1") if GroupKind.RECURRENT in kinds else attention
+
+
 def _of_slot(case: Case, number: int, slot: int, wanted: int | None, found: int | None) -> Clauses:
     group = case.config.groups[number]
     recurrent = group.kind is GroupKind.RECURRENT
@@ -255,7 +262,7 @@ def _of_slot(case: Case, number: int, slot: int, wanted: int | None, found: int 
         return ("ADVANCE-MOVE-1", "ADVANCE-COPY-1")
     if wanted == NULL_BLOCK or found == NULL_BLOCK:
         was = _block_before(case, number, slot)
-        let_go = ("ADVANCE-LETGO-1",) if was not in (None, NULL_BLOCK) else ("ADVANCE-STATE-1",)
+        let_go = ("ADVANCE-LETGO-1", "ADVANCE-STATE-1") if was not in (None, NULL_BLOCK) else ("ADVANCE-STATE-1",)
         return let_go if recurrent else ("ADVANCE-LETGO-1",)
     if recurrent:
         return ("ADVANCE-MOVE-1", "ADVANCE-COPY-1", "ADVANCE-STATE-1")
