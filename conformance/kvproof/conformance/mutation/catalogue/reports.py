@@ -371,7 +371,7 @@ _HYBRID = (
     ),
     Mutant(
         name="running_state_is_pushed_out_at_the_border",
-        clauses=("ADVANCE-STATE-1",),
+        clauses=("ADVANCE-STATE-1", "ADVANCE-LETGO-1"),
         fault="F09",
         harm="The state at the end of a block, which the step in flight begins with, is in no table any more.",
         patch=Patch(
