@@ -2,12 +2,8 @@
 
 from __future__ import annotations
 
-import sys
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from pathlib import Path
-from types import FrameType
-from typing import Any
 
 import pytest
 
@@ -15,6 +11,7 @@ from kvproof.gpu_backend import BlockPool
 from kvproof.gpu_backend.hybrid import HybridCache
 from kvproof.gpu_backend.hybrid.cache import TornCache
 from kvproof.spec.vocabulary import CommitMode, GroupConfig, GroupKind, HybridConfig, PoolConfig
+from tests.gpu_backend.striking import struck
 
 GROUPS = (GroupConfig(GroupKind.FULL_ATTENTION, 4), GroupConfig(GroupKind.RECURRENT, 4))
 
@@ -59,28 +56,8 @@ ENTERED_IN = {"run_alone", "observe", "take_events", "save", "reserve", "run"}
 """The functions that enter a pool for several calls. What they call is inside; see `test_no_memory` for that."""
 
 
-@contextmanager
-def interrupted_at(step: int) -> Iterator[None]:
-    """The bytecode of this number that is run of `ENTERED_IN` is not run, but interrupted."""
-    left = step
-
-    def trace(frame: FrameType, event: str, _: object) -> Any:
-        nonlocal left
-        if frame.f_code.co_name not in ENTERED_IN or "gpu_backend" not in Path(frame.f_code.co_filename).parts:
-            return None
-        frame.f_trace_opcodes = True
-        if event == "opcode":
-            left -= 1
-            if left == 0:
-                raise KeyboardInterrupt
-        return trace
-
-    before = sys.gettrace()
-    sys.settrace(trace)
-    try:
-        yield
-    finally:
-        sys.settrace(before)
+def enters(file: Path, function: str) -> bool:
+    return function in ENTERED_IN and "gpu_backend" in file.parts
 
 
 @pytest.mark.clause("ERR-OWNER-1")
@@ -90,7 +67,7 @@ def test_an_interrupt_at_any_time_leaves_nobody_inside_the_pool(operation: str) 
     for step in range(1, 5000):
         engine = Engine()
         try:
-            with interrupted_at(step):
+            with struck(step, "opcode", KeyboardInterrupt(), enters):
                 OPERATIONS[operation](engine)
         except KeyboardInterrupt:
             interrupted += 1

@@ -7,7 +7,6 @@ import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from types import FrameType
 from typing import Any
 
 import pytest
@@ -18,6 +17,7 @@ from kvproof.gpu_backend.hybrid import HybridCache, TornCache
 from kvproof.spec.errors import PoolError
 from kvproof.spec.vocabulary import CommitMode, GroupConfig, GroupKind, HybridConfig, PoolConfig
 from tests.gpu_backend.pools import config
+from tests.gpu_backend.striking import struck
 from tests.gpu_backend.tools import PROJECT, script
 
 CrampedPool = script("fuzz_core").CrampedPool
@@ -174,27 +174,9 @@ CHANGES: dict[str, Callable[[Hybrid], object]] = {
 }
 
 
-@contextmanager
-def without_memory_at(line: int) -> Iterator[None]:
-    """The line of the hybrid layer that is run as the one of this number has no memory."""
-    left = line
-
-    def trace(frame: FrameType, event: str, _: object) -> Any:
-        nonlocal left
-        if Path(frame.f_code.co_filename).parent.name != "hybrid":
-            return None
-        if event == "line" and frame.f_code.co_name != "run_alone":
-            left -= 1
-            if left == 0:
-                raise MemoryError("none is left")
-        return trace
-
-    before = sys.gettrace()
-    sys.settrace(trace)
-    try:
-        yield
-    finally:
-        sys.settrace(before)
+def is_inside(file: Path, function: str) -> bool:
+    """Whether it is a function of the hybrid layer that runs inside an operation."""
+    return file.parent.name == "hybrid" and function != "run_alone"
 
 
 @pytest.mark.clause("ERR-ATOMIC-1")
@@ -207,7 +189,7 @@ def test_a_change_of_a_cache_is_whole_or_not_begun_or_the_last_one(operation: st
             model.cache.advance(model.runs, 11)
         before = model.state()
         try:
-            with without_memory_at(line):
+            with struck(line, "line", MemoryError("none is left"), is_inside):
                 change(model)
         except MemoryError:
             if model.cache._torn_by:

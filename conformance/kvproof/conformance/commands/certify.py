@@ -67,7 +67,7 @@ def certify(
 ) -> None:
     """Drive a backend beside the reference through everything that it claims, and say which clauses it breaks.
 
-    Exit code 0: conformant. 1: not conformant; each failure is shown with its shortest trace. 2: wrong usage, or the
+    Exit code 0: conformant. 1: not conformant; each failure is shown with a short trace. 2: wrong usage, or the
     output cannot be written. 3: the adapter broke. 4: inconclusive. 5: nothing ran. 70: an error of kvproof itself.
 
     Examples:
