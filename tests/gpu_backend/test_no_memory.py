@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import multiprocessing
 import subprocess
 import sys
+import threading
 from collections.abc import Callable, Iterator
+from concurrent.futures import ProcessPoolExecutor
 from contextlib import contextmanager
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
@@ -76,10 +80,23 @@ def test_a_pool_that_the_system_gives_no_memory_to_is_as_it_was_and_goes_on() ->
     assert run.stdout == "goes on\n"
 
 
+@pytest.fixture(scope="module")
+def alone() -> Iterator[ProcessPoolExecutor]:
+    """A process of one thread: CPython's fault injection takes the memory from whichever thread asks for it.
+
+    One thread of those that run these tests receives the next tests; without memory it ends, and its process later.
+    """
+    pytest.importorskip("_testcapi", reason="CPython's own fault injection is not installed")
+    with ProcessPoolExecutor(1, multiprocessing.get_context("spawn")) as process:
+        yield process
+
+
 @contextmanager
 def without_allocation(number: int) -> Iterator[None]:
     """The allocation of Python of this number fails, all others succeed."""
-    allocations = pytest.importorskip("_testcapi", reason="CPython's own fault injection is not installed")
+    if threading.active_count() > 1:
+        raise RuntimeError("another thread could be the one that finds no memory; run it `alone`")
+    allocations = import_module("_testcapi")  # not every build of Python has it
     allocations.set_nomemory(number, number + 1)
     try:
         yield
@@ -125,7 +142,13 @@ NEEDS_LITTLE = {"touch", "touch_all", "free", "evict", "commit", "num_held", "wr
 @pytest.mark.clause("ERR-ATOMIC-1")
 @pytest.mark.parametrize("cramped", [False, True])
 @pytest.mark.parametrize("operation", CALLS)
-def test_wherever_memory_is_lacking_the_operation_has_not_happened(operation: str, cramped: bool) -> None:
+def test_wherever_memory_is_lacking_the_operation_has_not_happened(
+    alone: ProcessPoolExecutor, operation: str, cramped: bool
+) -> None:
+    alone.submit(refuse_every_allocation, operation, cramped).result()
+
+
+def refuse_every_allocation(operation: str, cramped: bool) -> None:
     done, pool = begun(cramped), begun(cramped)
     call, request = CALLS[operation], pool.request("r1", list(range(16)))
     keys = [request.key_at(0, position) or b"" for position in (4, 8)]
@@ -238,7 +261,11 @@ def test_what_the_pool_has_done_and_could_not_tell_of_is_the_last_change(
 
 
 @pytest.mark.parametrize("cramped", [False, True])
-def test_events_that_could_not_be_told_are_told_the_next_time(cramped: bool) -> None:
+def test_events_that_could_not_be_told_are_told_the_next_time(alone: ProcessPoolExecutor, cramped: bool) -> None:
+    alone.submit(refuse_while_events_are_told, cramped).result()
+
+
+def refuse_while_events_are_told(cramped: bool) -> None:
     pool = begun(cramped)
     expected = pool.observe().pending_events
     for number in range(1, 2000):
@@ -254,7 +281,11 @@ def test_events_that_could_not_be_told_are_told_the_next_time(cramped: bool) -> 
     assert pool.take_events() == []
 
 
-def test_names_that_found_no_memory_are_no_obstacle_later(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_names_that_found_no_memory_are_no_obstacle_later(alone: ProcessPoolExecutor) -> None:
+    alone.submit(refuse_names).result()
+
+
+def refuse_names() -> None:
     pool = begun(False)
     for number in range(1, 200):
         try:
@@ -269,3 +300,14 @@ def test_names_that_found_no_memory_are_no_obstacle_later(monkeypatch: pytest.Mo
     pool.check()
     assert len(pool._names) < 1000
     assert pool_module.FIRST_HOLDERS < 1000
+
+
+def test_memory_is_refused_in_a_process_of_one_thread_only(alone: ProcessPoolExecutor) -> None:
+    done = threading.Event()
+    other = threading.Thread(target=done.wait)
+    other.start()
+    with pytest.raises(RuntimeError, match="another thread could be"), without_allocation(1):
+        pass
+    done.set()
+    other.join()
+    assert alone.submit(threading.active_count).result() == 1
