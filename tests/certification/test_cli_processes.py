@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import fcntl
+import os
 import shlex
 import signal
 import subprocess
@@ -250,10 +251,11 @@ def test_a_signal_ends_the_adapter_too(tmp_path: Path, number: signal.Signals, s
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
         cwd=tmp_path,
+        start_new_session=True,
     )
     while not (tmp_path / "waits").exists():
         assert running.poll() is None, running.communicate()
-    running.send_signal(number)
+    os.killpg(running.pid, number)  # a terminal tells every process of the command
     said, _ = running.communicate(timeout=20)
     assert running.returncode == 128 + number
     assert said.endswith(says)

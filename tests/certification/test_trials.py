@@ -1,13 +1,19 @@
 from __future__ import annotations
 
+import os
+import signal
+import subprocess
+import sys
+from multiprocessing import Pipe
 from pathlib import Path
 
 import pytest
 from typer.testing import CliRunner
 
 from kvproof.conformance.certification import control, examine, trials
-from kvproof.conformance.certification.control import last_control, mutation_control, planted, record_of
+from kvproof.conformance.certification.control import ControlBeside, last_control, planted, record_of
 from kvproof.conformance.certification.profiles import Profile
+from kvproof.conformance.certification.trace import Trace
 from kvproof.conformance.certification.trials import Trial, Trials, attempt, complaints_about, load, mutant_named, save
 from kvproof.conformance.certification.trials_page import page_of
 from kvproof.conformance.cli import app
@@ -16,7 +22,7 @@ from kvproof.conformance.mutation.catalogue import MUTANTS
 from kvproof.conformance.mutation.mutant import FAULT_KINDS, Mutant
 from kvproof.conformance.mutation.patch import Patch
 from kvproof.conformance.mutation.unseen import Unseen, listed, seen_as, why_unseen
-from kvproof.conformance.vectors import vectors_of
+from kvproof.conformance.vectors import DamagedVectors, vectors_of
 from kvproof.spec.clauses import clauses
 
 SHORT = Profile("short", walks=2, illegal_walks=2, operations=100, exhaustive=False, workloads=False)
@@ -31,6 +37,9 @@ HARMLESS = Mutant(
 
 SAMPLE = [mutant for mutant in planted() if mutant.patch.module != "kvproof.reference.content"][::11]
 """Mutants from all over the catalogue. The vectors of content are of level D, so that others have to notice its own."""
+
+TWO = [mutant_named("stale_hash_is_not_seen"), mutant_named("mask_is_ignored")]
+"""The first one is noticed by no vector; nobody could."""
 
 HARD_TO_NAME = [
     "blocks_are_allocated_before_hits_are_touched",
@@ -213,12 +222,69 @@ def test_what_got_away_is_in_the_record(monkeypatch: pytest.MonkeyPatch, tmp_pat
 
 def test_the_control_plants_every_kind_of_fault_and_says_how_fast_each_was_caught() -> None:
     assert {mutant.fault for mutant in planted()} == set(FAULT_KINDS) - {"F17"}
-    found = mutation_control(SAMPLE)
+    with ControlBeside(SAMPLE) as beside:
+        found = beside.control()
     assert (found.planted, found.caught, found.missed) == (len(SAMPLE), len(SAMPLE), ())
     assert [fault.mutant for fault in found.faults] == [mutant.name for mutant in SAMPLE]
     assert 0 < found.median_seconds <= found.most_seconds
 
 
 def test_the_control_says_what_it_missed() -> None:
-    found = mutation_control([mutant_named("stale_hash_is_not_seen"), mutant_named("mask_is_ignored")])
+    with ControlBeside(TWO) as beside:
+        found = beside.control()
     assert (found.planted, found.caught, found.missed) == (2, 1, ("stale_hash_is_not_seen",))
+
+
+def test_what_the_process_beside_leaves_open_is_run_here() -> None:
+    with ControlBeside(TWO) as beside:
+        beside._process.kill()
+        found = beside.control()
+    assert (found.planted, found.caught, found.missed) == (2, 1, ("stale_hash_is_not_seen",))
+
+
+def test_what_is_wrong_with_the_suite_itself_is_not_for_the_process_beside_to_tell(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def damaged(clauses: object) -> list[Trace]:
+        raise DamagedVectors("torn")
+
+    monkeypatch.setattr(control, "vectors_of", damaged)
+    here, there = Pipe(duplex=False)
+    control._send_verdicts(there, ["mask_is_ignored"])
+    there.close()
+    with pytest.raises(EOFError):
+        here.recv()
+    with ControlBeside(TWO) as beside:
+        beside._process.kill()
+        with pytest.raises(DamagedVectors):
+            beside.control()
+
+
+def test_the_process_beside_ends_when_the_run_is_left_early() -> None:
+    with ControlBeside() as beside:
+        assert beside._process.is_alive()
+    assert beside._process.exitcode == -signal.SIGKILL
+
+
+def test_an_interrupt_of_all_processes_of_a_command_is_not_for_the_one_beside() -> None:
+    with ControlBeside(TWO) as beside:
+        assert beside._process.pid is not None
+        os.kill(beside._process.pid, signal.SIGINT)
+        beside.control()
+        beside._process.join()
+    assert beside._process.exitcode == 0
+
+
+ENDS_AT_ONCE = """
+import os, sys
+sys.path[:] = {path!r}
+from kvproof.conformance.certification.control import ControlBeside
+ControlBeside().__enter__()
+os.kill(os.getpid(), 9)
+"""
+
+
+def test_the_process_beside_does_not_outlive_a_run_that_is_killed() -> None:
+    started = [sys.executable, "-c", ENDS_AT_ONCE.format(path=sys.path)]
+    run = subprocess.run(started, capture_output=True, text=True, timeout=30)  # until nobody is left who could write
+    assert (run.returncode, run.stderr) == (-signal.SIGKILL, "")

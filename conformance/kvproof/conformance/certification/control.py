@@ -1,18 +1,23 @@
 """The control of a run: broken references are certified too, and each has to be noticed.
 
 The standard and the deep profile plant every mutant of the reference that a trace can show, and replay the vectors of
-the clauses that it breaks. The quick profile cites the last run of `kvproof certify-mutants`, which certifies each
-mutant through all stages; its record is shipped.
+the clauses that it breaks, in a process beside the stages, which need nothing of it. The quick profile cites the last
+run of `kvproof certify-mutants`, which certifies each mutant through all stages; its record is shipped.
 """
 
 from __future__ import annotations
 
 import time
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from datetime import UTC, datetime
 from importlib.metadata import version
+from multiprocessing import get_context
+from multiprocessing.connection import Connection
 from pathlib import Path
+from signal import SIG_BLOCK, SIG_SETMASK, SIGINT, pthread_sigmask
 from statistics import median
+from typing import NamedTuple, Self, cast
 
 import msgspec
 
@@ -44,26 +49,77 @@ class Record(Wire, frozen=True, kw_only=True):
     missed: tuple[str, ...] = ()
 
 
+class Verdict(NamedTuple):
+    """Whether a mutant was noticed, and what that took."""
+
+    noticed: bool
+    cpu_seconds: float
+
+
 def planted() -> list[Mutant]:
     """Every mutant that a backend could have."""
     return [mutant for mutant in MUTANTS if why_unseen(mutant) is None]
 
 
-def mutation_control(
-    mutants: Sequence[Mutant] | None = None, tell: Callable[[str], None] = lambda text: None
-) -> MutationControl:
-    """Run mutants, by default all that are `planted`, through the vectors of the clauses that they break."""
-    chosen = planted() if mutants is None else mutants
-    caught, missed = [], []
-    for number, mutant in enumerate(chosen):
-        tell(f"planted faults: {number} of {len(chosen)}")
-        started = time.process_time()
-        if is_noticed(mutant):
-            seconds = round(time.process_time() - started, 3)
-            caught.append(CaughtFault(mutant.name, seen_as(mutant), "vectors", seconds))
-        else:
-            missed.append(mutant.name)
-    return _control(caught, missed, "in this run, by the vectors of the clauses that each breaks")
+class ControlBeside:
+    """Runs mutants, by default all that are `planted`, through the vectors of the clauses that they break.
+
+    That is done by another process from when this is entered; it ends when this is left, however that is.
+    """
+
+    def __init__(self, mutants: Sequence[Mutant] | None = None) -> None:
+        self._mutants = planted() if mutants is None else mutants
+
+    def __enter__(self) -> Self:
+        spawn = get_context("spawn")
+        self._verdicts, there = spawn.Pipe(duplex=False)
+        names = [mutant.name for mutant in self._mutants]
+        self._process = spawn.Process(target=_send_verdicts, args=(there, names), daemon=True)
+        before = pthread_sigmask(SIG_BLOCK, {SIGINT})  # a terminal sends Ctrl-C to both; it is for this one to end
+        try:
+            self._process.start()
+        finally:
+            pthread_sigmask(SIG_SETMASK, before)
+        there.close()  # so that what is received ends with the process
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._process.kill()
+        self._process.join()
+        self._verdicts.close()
+
+    def control(self, tell: Callable[[str], None] = lambda text: None) -> MutationControl:
+        """What was noticed and what was not, once all is done."""
+        caught, missed = [], []
+        for number, mutant in enumerate(self._mutants):
+            tell(f"planted faults: {number} of {len(self._mutants)}")
+            verdict = self._received() or try_out(mutant)
+            if verdict.noticed:
+                caught.append(CaughtFault(mutant.name, seen_as(mutant), "vectors", verdict.cpu_seconds))
+            else:
+                missed.append(mutant.name)
+        return _control(caught, missed, "in this run, by the vectors of the clauses that each breaks")
+
+    def _received(self) -> Verdict | None:
+        """The next verdict; None if the process has ended before, as where memory is short."""
+        try:
+            return cast(Verdict, self._verdicts.recv())
+        except EOFError:
+            return None
+
+
+def try_out(mutant: Mutant) -> Verdict:
+    """Find out in this process whether a mutant is noticed."""
+    started = time.process_time()
+    noticed = is_noticed(mutant)
+    return Verdict(noticed, round(time.process_time() - started, 3))
+
+
+def _send_verdicts(there: Connection, names: Sequence[str]) -> None:
+    """Whatever ends this before its time is met and told again where the rest is tried out, if anybody is left."""
+    with suppress(Exception):
+        for name in names:
+            there.send(try_out(mutant_named(name)))
 
 
 def last_control() -> MutationControl | None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Annotated
 
@@ -13,7 +14,7 @@ from rich.status import Status
 from kvproof.conformance.backends.interface import AdapterError, Backend
 from kvproof.conformance.backends.targets import TargetError, open_subject
 from kvproof.conformance.certification.account import run_of
-from kvproof.conformance.certification.control import last_control, mutation_control
+from kvproof.conformance.certification.control import ControlBeside, last_control
 from kvproof.conformance.certification.digests import driven_files
 from kvproof.conformance.certification.examine import examine
 from kvproof.conformance.certification.known import KnownError, read_known
@@ -111,11 +112,12 @@ def _run(
     console: Console, backend: Backend, target: str, profile: Profile, seed: int, known: list[KnownDivergence] | None
 ) -> Run:
     try:
-        with console.status("smoke") as status:
+        with console.status("smoke") as status, ExitStack() as beside:
             driven = driven_files(backend.identify()[0])
             tell = _Progress(console, status).tell
+            planted = None if profile.name == QUICK.name else beside.enter_context(ControlBeside())
             done = examine(backend, profile, seed, tell, lambda: open_subject(target))
-            control = last_control() if profile.name == QUICK.name else mutation_control(tell=tell)
+            control = last_control() if planted is None else planted.control(tell)
         return run_of(done, target, profile, seed, driven, control, known)
     except DamagedVectors as error:
         complain("certify", error)
