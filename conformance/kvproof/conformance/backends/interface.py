@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from enum import StrEnum
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
 from kvproof.conformance.backends.wire import Step, Wire
 from kvproof.conformance.operations import Operation
@@ -96,3 +96,23 @@ class Backend(Protocol):
 
     def close(self) -> None:
         """The end: there are no more calls."""
+
+
+Answers = Callable[[], list[Step]]
+"""Waits for the answers to operations that were sent, and is called once."""
+
+
+@runtime_checkable
+class ConcurrentBackend(Backend, Protocol):
+    """A backend that works while others go on, as one in a process of its own does."""
+
+    def begin(self, operations: Sequence[Operation], observe: bool) -> Answers:
+        """Like `run`, in two parts. Only the next operations may begin before the answers are waited for."""
+
+
+def begin(backend: Backend, operations: Sequence[Operation], observe: bool) -> Answers:
+    """Have a backend run operations; one that cannot work while others go on has run them by now."""
+    if isinstance(backend, ConcurrentBackend):
+        return backend.begin(operations, observe)
+    steps = backend.run(operations, observe)
+    return lambda: steps

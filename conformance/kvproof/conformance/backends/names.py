@@ -12,7 +12,7 @@ from collections.abc import Sequence
 
 import msgspec
 
-from kvproof.conformance.backends.interface import EVERY_POOL, Backend, Capabilities, Identity
+from kvproof.conformance.backends.interface import EVERY_POOL, Answers, Backend, Capabilities, Identity, begin
 from kvproof.conformance.backends.wire import (
     Answer,
     Entry,
@@ -57,6 +57,10 @@ class NamedBackend:
 
     def run(self, operations: Sequence[Operation], observe: bool) -> list[Step]:
         """See `Backend`."""
+        return self.begin(operations, observe)()
+
+    def begin(self, operations: Sequence[Operation], observe: bool) -> Answers:
+        """See `ConcurrentBackend`; whether it works while others go on is for the backend within to say."""
         asked: list[Operation] = []
         digests: list[list[str] | None] = []
         """For each operation the digests that the question after it should find, None if no question follows."""
@@ -65,11 +69,16 @@ class NamedBackend:
             asked.append(operation)
             if digests[-1] is not None:
                 asked.append(Hashes(_request_of(operation)))
-        steps = iter(self._backend.run(asked, observe))
-        return [
-            self._translated(operation, next(steps), found, next(steps) if found is not None else None)
-            for operation, found in zip(operations, digests, strict=True)
-        ]
+        answers = begin(self._backend, asked, observe)
+
+        def translated() -> list[Step]:
+            steps = iter(answers())
+            return [
+                self._translated(operation, next(steps), found, next(steps) if found is not None else None)
+                for operation, found in zip(operations, digests, strict=True)
+            ]
+
+        return translated
 
     def close(self) -> None:
         """See `Backend`."""

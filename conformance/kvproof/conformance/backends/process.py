@@ -9,15 +9,16 @@ import signal
 import subprocess
 import time
 import weakref
-from collections.abc import Sequence
-from contextlib import suppress
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
 from importlib.metadata import PackageNotFoundError, version
 from typing import NoReturn, TypeVar
 
 import msgspec
 
 from kvproof.conformance.backends.claims import check_claims
-from kvproof.conformance.backends.interface import AdapterError, Capabilities, Identity, Level
+from kvproof.conformance.backends.interface import AdapterError, Answers, Capabilities, Identity, Level
 from kvproof.conformance.backends.messages import (
     LONGEST_LINE,
     PROTOCOL_VERSION,
@@ -80,6 +81,7 @@ class ProcessBackend:
         self._hello_timeout_s = hello_timeout_s
         self._introduction: Introduction | None = None
         self._broken = ""
+        self._under_way: _Exchange | None = None
         try:
             self._pipes = _Pipes(shlex.split(command) if isinstance(command, str) else command)
         except (OSError, ValueError) as error:
@@ -109,19 +111,27 @@ class ProcessBackend:
         """See `Backend`; one line there and one back, however many operations. Raises `MessageError` for an operation
         that JSON cannot hold.
         """
+        return self.begin(operations, observe)()
+
+    def begin(self, operations: Sequence[Operation], observe: bool) -> Answers:
+        """See `ConcurrentBackend`, and `run`."""
         _, capabilities = self.identify()
-        steps = self._ask(Run(tuple(operations), observe), Steps, self._timeout_s).steps
-        if len(steps) != len(operations):
-            self._fail(
-                f"answered {counted(len(operations), 'operations')} with {counted(len(steps), 'steps')}; each has one"
-            )
-        try:
-            return [
-                _checked(operation, step, observe, capabilities)
-                for operation, step in zip(operations, steps, strict=True)
-            ]
-        except MessageError as error:
-            self._fail(f"gave a wrong answer: {error}")
+        exchange = self._send(Run(tuple(operations), observe), self._timeout_s)
+
+        def answers() -> list[Step]:
+            steps = self._reply(exchange, Steps).steps
+            if len(steps) != len(operations):
+                asked, given = counted(len(operations), "operations"), counted(len(steps), "steps")
+                self._fail(f"answered {asked} with {given}; each has one")
+            try:
+                return [
+                    _checked(operation, step, observe, capabilities)
+                    for operation, step in zip(operations, steps, strict=True)
+                ]
+            except MessageError as error:
+                self._fail(f"gave a wrong answer: {error}")
+
+        return answers
 
     def close(self) -> None:
         """Ask the adapter to end; what is left of it after a moment is killed."""
@@ -137,26 +147,59 @@ class ProcessBackend:
         return self._pipes.exit_code(), self._pipes.last_words()
 
     def _ask(self, request: Request, wanted: type[T], timeout_s: float) -> T:
-        line = encode(request)
-        if self._broken:
-            raise AdapterError(f"the adapter {self._name!r} {self._broken}, and is gone")
+        return self._reply(self._send(request, timeout_s), wanted)
+
+    def _send(self, request: Request, timeout_s: float) -> _Exchange:
+        """Send a request, once the line that answers the one before is here: an adapter gets them one at a time."""
+        exchange, line = _Exchange(request, timeout_s), encode(request)
+        if self._under_way is not None:
+            self._fetch(self._under_way)
+        self._check_lives()
+        with self._whole(exchange):
+            self._pipes.send(line)
+        self._under_way = exchange
+        return exchange
+
+    def _fetch(self, exchange: _Exchange) -> bytes:
+        """The line that answers a request."""
+        if exchange.line is None:
+            self._check_lives()
+            with self._whole(exchange):
+                exchange.line = self._pipes.receive(exchange.timeout_s)
+            self._under_way = None
+        return exchange.line
+
+    def _reply(self, exchange: _Exchange, wanted: type[T]) -> T:
+        line = self._fetch(exchange)
+        with self._whole(exchange):
+            answer = read_reply(line)
+        name = _name(exchange.request)
+        if isinstance(answer, Failed):
+            self._fail(f"reports at {name}: {answer.reason}")
+        if not isinstance(answer, wanted):
+            self._fail(f"answered {name} with {_name(answer)}; the answer is {_name(wanted)}")
+        return answer
+
+    @contextmanager
+    def _whole(self, exchange: _Exchange) -> Iterator[None]:
+        """A part of an exchange; one that fails is the last one."""
+        name = _name(exchange.request)
         try:
-            answer = read_reply(self._pipes.exchange(line, timeout_s))
+            yield
         except TimeoutError as error:
-            self._fail(f"gave no answer to {_name(request)} in {timeout_s:g} s: {error}")
+            self._fail(f"gave no answer to {name} in {exchange.timeout_s:g} s: {error}")
         except EOFError as error:
-            self._fail(f"gave no answer to {_name(request)}: {error}")
+            self._fail(f"gave no answer to {name}: {error}")
         except MessageError as error:
-            self._fail(f"answered {_name(request)} with what is no message of the protocol: {error}")
-        except BaseException:  # interrupted in the middle of an exchange: no later answer could be told from this one
+            self._fail(f"answered {name} with what is no message of the protocol: {error}")
+        except BaseException:  # interrupted: no later answer could be told from this one
             self._broken = "was interrupted"
             self._pipes.kill()
             raise
-        if isinstance(answer, Failed):
-            self._fail(f"reports at {_name(request)}: {answer.reason}")
-        if not isinstance(answer, wanted):
-            self._fail(f"answered {_name(request)} with {_name(answer)}; the answer is {_name(wanted)}")
-        return answer
+
+    def _check_lives(self) -> None:
+        if self._broken:
+            raise AdapterError(f"the adapter {self._name!r} {self._broken}, and is gone")
 
     def _fail(self, what: str) -> NoReturn:
         self._broken = what
@@ -164,6 +207,15 @@ class ProcessBackend:
         self._pipes.kill()
         said = f"its standard error ends with:\n{words}" if words else "it wrote nothing to its standard error"
         raise AdapterError(f"the adapter {self._name!r} {what}\n{said}")
+
+
+@dataclass(slots=True)
+class _Exchange:
+    """A request, and the line that answers it, once that is here."""
+
+    request: Request
+    timeout_s: float
+    line: bytes | None = None
 
 
 class _Pipes:
@@ -181,21 +233,28 @@ class _Pipes:
         )
         for file in (self._stdin, self._stdout, self._stderr):
             os.set_blocking(file, False)
+        self._size, self._unsent = 0, NOTHING
         self._read = bytearray()
         self._words = b""
         self._open = {self._stdout, self._stderr}
         self._alive = True
 
-    def exchange(self, line: bytes, timeout_s: float) -> bytes:
-        """Write a line and read one.
+    def send(self, line: bytes) -> None:
+        """Write a line, or as much of it as the pipe takes; the rest is written while the answer is waited for.
 
-        Raises `TimeoutError`; `EOFError` if the process closed its output; `MessageError` for what no line may be.
+        Raises `MessageError` if something is read before anything was asked.
         """
-        deadline = time.monotonic() + timeout_s
         self._pump(NOTHING, 0)
         if self._read:
             raise MessageError(f"a line that nobody asked for: {shown(bytes(self._read))}")
-        unsent, searched = memoryview(line), 0
+        self._size, self._unsent = len(line), self._write(memoryview(line))
+
+    def receive(self, timeout_s: float) -> bytes:
+        """Read a line, the answer to what was sent.
+
+        Raises `TimeoutError`; `EOFError` if the process closed its output; `MessageError` for what no line may be.
+        """
+        deadline, searched = time.monotonic() + timeout_s, 0
         while (end := self._read.find(b"\n", searched)) < 0:
             searched = len(self._read)
             if searched > LONGEST_LINE:
@@ -203,9 +262,9 @@ class _Pipes:
             if self._stdout not in self._open:
                 raise EOFError(self._how_it_ended())
             if (left := deadline - time.monotonic()) <= 0:
-                raise TimeoutError(self._what_it_did(len(line), len(unsent)))
-            unsent = self._pump(unsent, left)
-        if unsent:
+                raise TimeoutError(self._what_it_did())
+            self._unsent = self._pump(self._unsent, left)
+        if self._unsent:
             raise MessageError(f"a line before the request was read: {shown(bytes(self._read))}")
         answer, rest = bytes(self._read[:end]), bytes(self._read[end + 1 :])
         if rest:
@@ -290,9 +349,9 @@ class _Pipes:
         code, rest = self._process.returncode, f" after {shown(bytes(self._read))}" if self._read else ""
         return f"it ended with exit code {code}{rest}" if code >= 0 else f"it was killed by signal {-code}{rest}"
 
-    def _what_it_did(self, size: int, unsent: int) -> str:
-        if unsent:
-            return f"it has read {size - unsent} of the {size} bytes of the request at most"
+    def _what_it_did(self) -> str:
+        if self._unsent:
+            return f"it has read {self._size - len(self._unsent)} of the {self._size} bytes of the request at most"
         if self._read:
             return f"it began a line but did not end it (is the output flushed?): {shown(bytes(self._read))}"
         return "it has written nothing since (is the output flushed after each line?)"

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections import deque
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 
 from msgspec import structs
 
-from kvproof.conformance.backends.interface import AdapterError, Backend, Capabilities
+from kvproof.conformance.backends.interface import AdapterError, Answers, Backend, Capabilities, begin
 from kvproof.conformance.backends.wire import PARTS, Admitted, Hit, Matched, Observation, Step, WireEvent, as_events
 from kvproof.conformance.certification.attribution.tested import Tested
 from kvproof.conformance.certification.choices import step_without_order
@@ -20,7 +22,7 @@ from kvproof.conformance.preconditions import violations
 from kvproof.conformance.terminal import counted
 from kvproof.spec.vocabulary import PoolConfig
 
-BATCH = 64
+BATCH = 16
 """Operations that are sent at a time."""
 
 
@@ -67,6 +69,8 @@ class AdapterCrash(AdapterError):
 class Lockstep:
     """Runs operations on a backend and on the reference; the first difference sets `divergence` and ends it.
 
+    They go to the backend in batches: it works on the next one while the reference runs what follows, and while what it
+    answered before is compared. At the end of each run all is compared.
     State and events are looked at after every operation, unless it is not to `watch`: then only answers are compared.
     In a pool of more than `MOST_OBSERVED` blocks the state is compared after about as many operations as there are
     blocks, and when `compare_state` is called, as it should be at the end.
@@ -86,11 +90,11 @@ class Lockstep:
         self._before = self.model.glance()
         self._heard: tuple[WireEvent, ...] = ()
         self._waiting: list[Expected] = []
-        self._sent: list[Operation] = []
-        try:
+        self._sent: deque[Operation] = deque()
+        """What was sent and is not compared."""
+        self._under_way: tuple[list[Expected], Answers] = [], list
+        with self._crashes():
             backend.start(config)
-        except AdapterError as error:
-            raise AdapterCrash(str(error), config, (), watch) from error
 
     def replay(self, operations: Iterable[Operation], reads: bool = False) -> None:
         """Run what was recorded, on the blocks that this backend takes where it chooses for itself."""
@@ -116,10 +120,10 @@ class Lockstep:
                 for read in reads_after(self.model.world, operation):
                     self._take(read)
             if len(self._waiting) >= BATCH:
-                self._compare()
+                self._send_waiting()
             if self.divergence is not None:
                 return
-        self._compare()
+        self._settle()
 
     def _take(self, operation: Operation) -> None:
         model = self.model
@@ -136,31 +140,46 @@ class Lockstep:
 
     def _follow(self, operation: Allocate | Lookup) -> None:
         """Run an operation in which the backend chooses: its answer comes first, and the reference follows."""
-        self._compare()
+        self._settle()
         if self.divergence is None:
-            self._sent = [operation]
-            [step] = self._answers([operation])
-            self._sent = []
+            self._sent.append(operation)
+            [step] = self._ask([operation])()
             self._judge(self.model.follow(operation, step.answer), step)
             self._not_observed += 1
 
-    def _compare(self) -> None:
-        """Send what waits, and compare what comes back."""
+    def _settle(self) -> None:
+        """Have all that was taken so far answered and compared."""
+        if self._waiting:
+            self._send_waiting()
+        if self.divergence is None:
+            self._compare(*self._under_way)
+            self._under_way = [], list
+
+    def _send_waiting(self) -> None:
+        """Send what waits; the backend has answered what was sent before, which is compared while it goes on."""
         waiting, self._waiting = self._waiting, []
-        self._sent = [each.operation for each in waiting]
-        offered = [self.model.is_offered(each.operation) for each in waiting]
-        answers = iter(self._answers([each.sent for each, is_sent in zip(waiting, offered, strict=True) if is_sent]))
-        for each, is_sent in zip(waiting, offered, strict=True):
-            self._judge(each, next(answers) if is_sent else None)
+        before = self._under_way
+        self._sent += [each.operation for each in waiting]
+        self._under_way = waiting, self._ask([each.sent for each in waiting if self.model.is_offered(each.operation)])
+        self._compare(*before)
+        if self.divergence is not None:
+            self._under_way[1]()  # whatever they are: no answer may be left behind
+        elif self._not_observed + len(waiting) >= self._config.num_blocks and not self._observes:
+            self._settle()
+            self.compare_state()  # before the model goes on
+
+    def _compare(self, expected: Sequence[Expected], answers: Answers) -> None:
+        """Wait for the answers to what was sent, and compare them."""
+        steps = iter(answers())
+        for each in expected:
+            self._judge(each, next(steps) if self.model.is_offered(each.operation) else None)
             if self.divergence is not None:
                 return
-        self._sent = []
-        self._not_observed += len(waiting)
-        if self._not_observed >= self._config.num_blocks:
-            self.compare_state()
+        self._not_observed += len(expected)
 
     def _judge(self, expected: Expected, step: Step | None) -> None:
         """Note an operation, and what differs if it was the backend's too."""
+        self._sent.popleft()
         self.operations.append(expected.operation)
         if step is not None:
             self.refused += bool(expected.errors)
@@ -178,28 +197,38 @@ class Lockstep:
     ) -> Divergence:
         return Divergence(self._config, operations, differences, expected, self._before, self._watches, self._heard)
 
-    def _answers(self, operations: Sequence[Operation]) -> list[Step]:
-        """What the backend says to operations, with their events if it tells any, with the state of a small pool."""
+    def _ask(self, operations: Sequence[Operation]) -> Answers:
+        """Send operations; the steps have their events if the backend tells any, and the state of a small pool."""
         if self._observes or not (self.model.tells_events and self.model.takes_events):
-            return self._send(operations, self._observes or self.model.tells_events)
-        return without_drains(self._send(with_drains(operations), False))
+            return self._begin(operations, self._observes or self.model.tells_events)
+        answers = self._begin(with_drains(operations), False)
+        return lambda: without_drains(answers())
 
-    def _send(self, operations: Sequence[Operation], observe: bool) -> list[Step]:
+    def _begin(self, operations: Sequence[Operation], observe: bool) -> Answers:
+        with self._crashes():
+            answers = begin(self._backend, operations, observe)
+
+        def steps() -> list[Step]:
+            with self._crashes():
+                steps = answers()
+            if len(steps) != len(operations):
+                raise AdapterError(
+                    f"{counted(len(operations), 'operations')} sent, and {counted(len(steps), 'answers')} came back"
+                )
+            if self.model.in_order:
+                return steps
+            return [step_without_order(operation, step) for operation, step in zip(operations, steps, strict=True)]
+
+        return steps
+
+    @contextmanager
+    def _crashes(self) -> Iterator[None]:
+        """An adapter that breaks may have run all that it was sent."""
         try:
-            steps = self._backend.run(operations, observe)
+            yield
         except AdapterError as error:
-            raise AdapterCrash(str(error), self._config, self._so_far(), self._watches) from error
-        if len(steps) != len(operations):
-            raise AdapterError(
-                f"{counted(len(operations), 'operations')} sent, and {counted(len(steps), 'answers')} came back"
-            )
-        if self.model.in_order:
-            return steps
-        return [step_without_order(operation, step) for operation, step in zip(operations, steps, strict=True)]
-
-    def _so_far(self) -> tuple[Operation, ...]:
-        """What was compared, and what was sent with the batch of which no answer came."""
-        return (*self.operations, *self._sent)
+            ran = (*self.operations, *self._sent)
+            raise AdapterCrash(str(error), self._config, ran, self._watches) from error
 
     def compare_state(self) -> None:
         """Compare the whole state of a large pool; that of a small one was compared after each operation."""
@@ -208,7 +237,7 @@ class Lockstep:
         self._not_observed = 0
         question = Lookup(())
         expected = replace(self.model.expect(question), seen=self.model.show())
-        [step] = self._send([question], True)
+        [step] = self._begin([question], True)()
         if differences := compare(expected, step, True):
             self.operations.append(question)
             self._note(expected, differences)
