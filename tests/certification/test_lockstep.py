@@ -1,13 +1,15 @@
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator, Sequence
+
 import msgspec
 import pytest
 
-from kvproof.conformance.backends.interface import AdapterError, Level
+from kvproof.conformance.backends.interface import AdapterError, Answers, Level
 from kvproof.conformance.backends.reference import ReferenceBackend
 from kvproof.conformance.backends.wire import Answer, Observation, Step
 from kvproof.conformance.certification.attribution import clause_of
-from kvproof.conformance.certification.lockstep import BATCH, Divergence, Lockstep
+from kvproof.conformance.certification.lockstep import BATCH, AdapterCrash, Divergence, Lockstep
 from kvproof.conformance.operations import (
     AddRequest,
     Allocate,
@@ -157,6 +159,72 @@ def test_operations_are_sent_in_batches_and_asked_for_one_by_one() -> None:
     lockstep.run(operations())  # type: ignore[arg-type]
     assert [len(batch) for batch in backend.batches] == [BATCH, 3]
     assert drawn[:5] == [3, 2, 1, 0, 3]
+
+
+class Concurrent(Changed):
+    """Takes down what it is told, and when its answers are asked for."""
+
+    breaks_in: int | None = None
+
+    def __init__(self, change: Callable[[Operation, Step], Step] = lambda operation, step: step) -> None:
+        super().__init__(change)
+        self.log: list[str] = []
+
+    def begin(self, operations: Sequence[Operation], observe: bool) -> Answers:
+        number = len(self.batches)
+        steps = self.run(operations, observe)
+        self.log.append(f"begin {number}")
+
+        def answers() -> list[Step]:
+            self.log.append(f"answers {number}")
+            if number == self.breaks_in:
+                raise AdapterError("it is gone")
+            return steps
+
+        return answers
+
+
+def long(lockstep: Lockstep, log: list[str]) -> Iterator[Operation]:
+    """Three batches and a bit; takes down when each batch is drawn."""
+    for number in range(3 * BATCH + 3):
+        if number % BATCH == 0:
+            log.append(f"draw {number // BATCH}")
+        yield Allocate("r1", 1) if lockstep.model.world.state.free_queue else Free("r1", (1, 2, 3))
+
+
+def test_a_backend_works_on_a_batch_while_the_next_one_is_drawn_and_the_last_one_compared() -> None:
+    backend = Concurrent()
+    lockstep = Lockstep(backend, backend.identify()[1], CONFIG)
+    lockstep.run(long(lockstep, backend.log))
+    assert backend.log == [
+        *("draw 0", "begin 0", "draw 1", "begin 1", "answers 0", "draw 2", "begin 2", "answers 1"),
+        *("draw 3", "begin 3", "answers 2", "answers 3"),
+    ]
+    assert lockstep.divergence is None
+    assert lockstep.operations == [operation for batch in backend.batches for operation in batch]
+
+
+def test_after_a_divergence_no_answer_is_left_behind() -> None:
+    def wrong_once_full(run: Operation, step: Step) -> Step:
+        return msgspec.structs.replace(step, answer=Answer([0])) if isinstance(run, Free) else step
+
+    backend = Concurrent(wrong_once_full)
+    lockstep = Lockstep(backend, backend.identify()[1], CONFIG)
+    lockstep.run(long(lockstep, backend.log))
+    assert lockstep.divergence is not None
+    assert len(lockstep.operations) == 4
+    assert backend.log == ["draw 0", "begin 0", "draw 1", "begin 1", "answers 0", "answers 1"]
+
+
+@pytest.mark.parametrize(("breaks_in", "ran"), [(0, 2 * BATCH), (2, 3 * BATCH + 3), (3, 3 * BATCH + 3)])
+def test_a_backend_that_breaks_may_have_run_all_that_it_was_sent(breaks_in: int, ran: int) -> None:
+    backend = Concurrent()
+    backend.breaks_in = breaks_in
+    lockstep = Lockstep(backend, backend.identify()[1], CONFIG)
+    with pytest.raises(AdapterCrash, match="it is gone") as crash:
+        lockstep.run(long(lockstep, backend.log))
+    assert len(crash.value.operations) == ran
+    assert crash.value.operations == tuple(operation for batch in backend.batches for operation in batch)
 
 
 def test_a_missing_answer_is_the_adapters_fault() -> None:

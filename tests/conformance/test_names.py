@@ -209,3 +209,16 @@ def test_what_the_question_for_hashes_caused_is_not_lost() -> None:
     assert step.events is not None
     assert len(step.events) == 1
     assert isinstance(step.seen, Observation)
+
+
+def test_names_are_learned_in_the_order_in_which_operations_began() -> None:
+    pool = NamedBackend(Renaming())
+    pool.start(CONFIG)
+    answers = [
+        pool.begin([AddRequest(name, tokens), Hashes(name)], observe=False)
+        for name, tokens in (("r1", (1, 2)), ("r2", (1, 2, 3, 4)))
+    ]
+    first, second = ([step.answer for step in each()] for each in answers)
+    assert first[0].error is None is second[0].error
+    assert first[1].result == second[1].result[:1]  # type: ignore[index]
+    assert len(second[1].result[1]) == 64  # type: ignore[index]

@@ -97,6 +97,52 @@ def test_an_adapter_that_answers_is_understood(adapter: Open) -> None:
     assert step.seen is None
 
 
+LOOKS_AHEAD = """
+import select
+sys.stdin = open(0, "rb", buffering=0)  # what was not asked for yet stays in the pipe
+
+def run(request):
+    waiting, _, _ = select.select([sys.stdin], [], [], 0.3)
+    say("steps", steps=[{"answer": {"result": [len(waiting)]}}])
+"""
+
+
+def test_an_adapter_works_while_others_go_on_and_gets_one_request_at_a_time(adapter: Open, tmp_path: Path) -> None:
+    done = "def run(request):\n    say('steps', steps=[step()])\n    open('done', 'a').write('x')"
+    backend = adapter(f"os.chdir({str(tmp_path)!r})\n" + done)
+    backend.start(CONFIG)
+    answers = backend.begin(ONE, observe=False)
+    while not (tmp_path / "done").exists():
+        time.sleep(0.01)
+    assert len(answers()) == 1
+    ahead = adapter(LOOKS_AHEAD)
+    ahead.start(CONFIG)
+    each = [ahead.begin(ONE, observe=False) for _ in range(3)]
+    assert [answers()[0].answer.result for answers in each] == [(0,)] * 3
+
+
+def test_answers_that_nobody_waited_for_are_not_taken_for_later_ones(adapter: Open) -> None:
+    count = "asked = 0\ndef run(request):\n    global asked\n    asked += 1\n"
+    backend = adapter(count + "    say('steps', steps=[{'answer': {'result': [asked]}}])")
+    backend.start(CONFIG)
+    forgotten = backend.begin(ONE, observe=False)
+    assert backend.run(ONE, observe=False)[0].answer.result == (2,)
+    assert forgotten()[0].answer.result == (1,)
+    backend.begin(ONE, observe=False)
+    backend.start(CONFIG)
+    assert backend.run(ONE, observe=False)[0].answer.result == (4,)
+
+
+def test_an_adapter_that_breaks_while_others_go_on_says_so_when_it_is_asked(adapter: Open) -> None:
+    backend = adapter("def run(request):\n    sys.exit(7)")
+    backend.start(CONFIG)
+    answers = backend.begin(ONE, observe=False)
+    with pytest.raises(AdapterError, match="gave no answer to `run`: it ended with exit code 7"):
+        backend.begin(ONE, observe=False)
+    with pytest.raises(AdapterError, match="and is gone"):
+        answers()
+
+
 def test_a_new_pool_needs_no_new_process(adapter: Open) -> None:
     backend = adapter()
     found = []
