@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterator, Sequence
 import msgspec
 import pytest
 
-from kvproof.conformance.backends.interface import AdapterError, Answers, Level
+from kvproof.conformance.backends.interface import AdapterError, Answers, ConcurrentBackend, Level
 from kvproof.conformance.backends.reference import ReferenceBackend
 from kvproof.conformance.backends.wire import Answer, Observation, Step
 from kvproof.conformance.certification.attribution import clause_of
@@ -161,7 +161,7 @@ def test_operations_are_sent_in_batches_and_asked_for_one_by_one() -> None:
     assert drawn[:5] == [3, 2, 1, 0, 3]
 
 
-class Concurrent(Changed):
+class Concurrent(Changed, ConcurrentBackend):
     """Takes down what it is told, and when its answers are asked for."""
 
     breaks_in: int | None = None
@@ -172,7 +172,7 @@ class Concurrent(Changed):
 
     def begin(self, operations: Sequence[Operation], observe: bool) -> Answers:
         number = len(self.batches)
-        steps = self.run(operations, observe)
+        steps = super().run(operations, observe)
         self.log.append(f"begin {number}")
 
         def answers() -> list[Step]:

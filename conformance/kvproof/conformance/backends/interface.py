@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from collections.abc import Callable, Sequence
 from enum import StrEnum
-from typing import Protocol, runtime_checkable
+from typing import Protocol
 
 from kvproof.conformance.backends.wire import Step, Wire
 from kvproof.conformance.operations import Operation
@@ -102,12 +103,16 @@ Answers = Callable[[], list[Step]]
 """Waits for the answers to operations that were sent, and is called once."""
 
 
-@runtime_checkable
-class ConcurrentBackend(Backend, Protocol):
+class ConcurrentBackend(Backend):
     """A backend that works while others go on, as one in a process of its own does."""
 
+    @abstractmethod
     def begin(self, operations: Sequence[Operation], observe: bool) -> Answers:
         """Like `run`, in two parts. Only the next operations may begin before the answers are waited for."""
+
+    def run(self, operations: Sequence[Operation], observe: bool) -> list[Step]:
+        """See `Backend`."""
+        return self.begin(operations, observe)()
 
 
 def begin(backend: Backend, operations: Sequence[Operation], observe: bool) -> Answers:

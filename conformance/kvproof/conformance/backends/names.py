@@ -12,7 +12,15 @@ from collections.abc import Sequence
 
 import msgspec
 
-from kvproof.conformance.backends.interface import EVERY_POOL, Answers, Backend, Capabilities, Identity, begin
+from kvproof.conformance.backends.interface import (
+    EVERY_POOL,
+    Answers,
+    Backend,
+    Capabilities,
+    ConcurrentBackend,
+    Identity,
+    begin,
+)
 from kvproof.conformance.backends.wire import (
     Answer,
     Entry,
@@ -34,7 +42,7 @@ HASH_CONFLICT = "HashConflict"
 """The error of a step after which the backend's names contradict what they named before; no pool raises it."""
 
 
-class NamedBackend:
+class NamedBackend(ConcurrentBackend):
     """See `Backend`; the backend within has hashes of its own, and what comes out has the reference's.
 
     A name that stands for no prefix of a request so far is left as it is, so that it shows as a difference.
@@ -54,10 +62,6 @@ class NamedBackend:
         self._names = Names()
         self._requests = World(dataclasses.replace(config, num_blocks=1))  # only its requests are used
         self._backend.start(config)
-
-    def run(self, operations: Sequence[Operation], observe: bool) -> list[Step]:
-        """See `Backend`."""
-        return self.begin(operations, observe)()
 
     def begin(self, operations: Sequence[Operation], observe: bool) -> Answers:
         """See `ConcurrentBackend`; whether it works while others go on is for the backend within to say."""

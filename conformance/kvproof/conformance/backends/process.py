@@ -18,7 +18,14 @@ from typing import NoReturn, TypeVar
 import msgspec
 
 from kvproof.conformance.backends.claims import check_claims
-from kvproof.conformance.backends.interface import AdapterError, Answers, Capabilities, Identity, Level
+from kvproof.conformance.backends.interface import (
+    AdapterError,
+    Answers,
+    Capabilities,
+    ConcurrentBackend,
+    Identity,
+    Level,
+)
 from kvproof.conformance.backends.messages import (
     LONGEST_LINE,
     PROTOCOL_VERSION,
@@ -62,7 +69,7 @@ NOTHING = memoryview(b"")
 T = TypeVar("T", bound=Reply)
 
 
-class ProcessBackend:
+class ProcessBackend(ConcurrentBackend):
     """See `Backend`. The command is split like a shell's, but no shell runs it; it gets a process group of its own.
 
     Errors name it by its command, or by how it is `called`. Raises `AdapterError` with the adapter's last words
@@ -107,14 +114,10 @@ class ProcessBackend:
         self.identify()
         self._ask(Start(config), Started, self._timeout_s)
 
-    def run(self, operations: Sequence[Operation], observe: bool) -> list[Step]:
-        """See `Backend`; one line there and one back, however many operations. Raises `MessageError` for an operation
-        that JSON cannot hold.
-        """
-        return self.begin(operations, observe)()
-
     def begin(self, operations: Sequence[Operation], observe: bool) -> Answers:
-        """See `ConcurrentBackend`, and `run`."""
+        """See `ConcurrentBackend`; one line there and one back, however many operations. Raises `MessageError` for an
+        operation that JSON cannot hold.
+        """
         _, capabilities = self.identify()
         exchange = self._send(Run(tuple(operations), observe), self._timeout_s)
 
