@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from kvproof.spec.errors import InvalidArgument, NotAdmitted, OutOfBlocks, OutOfOrder, OutOfRange
+from kvproof.spec.errors import InvalidArgument, NotAdmitted, NotReferenced, OutOfBlocks, OutOfOrder, OutOfRange
 from kvproof.spec.vocabulary import GroupConfig, HybridConfig, Retention
 from tests.clauses.hybrid_rig import COARSE, HybridRig, MakeHybrid, full, named, state, window
 from tests.clauses.rig import ATTENTION, RECURRENT, at
@@ -303,6 +303,22 @@ def test_a_block_that_others_hold_does_not_count_as_let_go(hybrid: MakeHybrid) -
 
 
 # What is written and registered
+
+
+@pytest.mark.clause("ADVANCE-WRITE-1", "ERR-ATOMIC-1")
+@pytest.mark.parametrize("lost", [0, 1], ids=["of the first group", "of the second group"])
+def test_a_chunk_is_refused_before_it_begins_where_the_slot_that_it_goes_on_in_is_lost(
+    hybrid: MakeHybrid, lost: int
+) -> None:
+    """The block was freed behind the cache's back, which nobody may do (GROUP-OWN-1)."""
+    rig = hybrid(ATTENTION, window(4, 6))
+    r1 = rig.request("r1", TWENTY)
+    rig.run(r1, 6)
+    rig.begin()
+    rig.pool.free([rig.table(r1, lost)[1]], "r1")
+    with rig.refused(NotReferenced):
+        rig.cache.advance(r1, 9)
+    del rig.cache.running["r1"]  # its table is not what it was
 
 
 @pytest.mark.clause("ADVANCE-WRITE-1")

@@ -9,6 +9,7 @@ import pytest
 
 from kvproof.reference import BlockPool, Request
 from kvproof.reference.hybrid import HybridCache, Match
+from kvproof.reference.hybrid.groups import alignment
 from kvproof.reference.lookup import Hit
 from kvproof.spec.errors import ConcurrentUse, InvalidArgument, InvalidGroup, NotAligned, OutOfRange, PoolError
 from kvproof.spec.vocabulary import (
@@ -98,6 +99,8 @@ def test_requests_do_not_run_over_a_pool_without_hybrid_settings(in_step: MakeRi
     for pool in (rig.pool, None):
         with pytest.raises(InvalidArgument):
             HybridCache(pool)  # type: ignore[arg-type]
+    with pytest.raises(InvalidArgument):
+        alignment(rig.pool.config)
 
 
 @pytest.mark.clause("GROUP-ALIGN-1", "HIT-JOINT-1")

@@ -291,21 +291,24 @@ def test_a_step_is_not_begun_while_another_request_runs_by_the_name_of_one_that_
     assert step(scheduler).chunks == {"r1": (0, 8)}
 
 
-@pytest.mark.parametrize(
-    "arguments",
-    [
-        (None, Limits(8), Policies()),
-        (0, None, Policies()),
-        (0, Limits(8, other_cap=3), Policies()),  # type: ignore[arg-type]
-        (0, Limits(8), None),
-    ],
-    ids=["no cache", "no limits", "no function", "no policies"],
-)
-def test_a_scheduler_is_made_of_what_it_needs(hybrid: MakeHybrid, arguments: tuple[Any, ...]) -> None:
+@pytest.mark.clause("ERR-TYPE-1")
+def test_a_scheduler_is_made_of_what_it_needs(hybrid: MakeHybrid) -> None:
     rig = hybrid(ATTENTION)
-    cache, limits, policies = arguments
-    with pytest.raises(InvalidArgument):
-        Scheduler(rig.cache if cache == 0 else cache, limits, policies)
+    cache, limits, policies = rig.cache, Limits(8), Policies()
+    wrong: list[tuple[Any, ...]] = [
+        (None, limits, policies),
+        (cache, None, policies),
+        (cache, Limits(8, other_cap=3), policies),  # type: ignore[arg-type]
+        (cache, limits, None),
+        (cache, limits, Policies(pending="wait")),  # type: ignore[arg-type]
+        (cache, limits, Policies(rank="arrival")),  # type: ignore[arg-type]
+    ]
+    for arguments in wrong:
+        with rig.refused(InvalidArgument):
+            Scheduler(*arguments)
+    scheduler = Scheduler(cache, limits, policies)
+    add(rig, scheduler, "r1", own(1, 9))
+    assert step(scheduler).chunks == {"r1": (0, 8)}
 
 
 SMALLEST: list[tuple[tuple[GroupConfig, ...], HybridConfig, int, int, int]] = [

@@ -942,6 +942,20 @@ def test_a_slot_that_was_lost_is_seen_before_another_group_lets_go_of_one() -> N
         assert (model.pool.observe(), repr(model.cache.running)) == before
 
 
+@pytest.mark.clause("GROUP-OWN-1")
+def test_a_slot_that_was_lost_is_seen_before_another_group_goes_back() -> None:
+    model = Model(FULL, GroupConfig(GroupKind.FULL_ATTENTION, 2))
+    request = model.request("r", 14)
+    model.run(request, 4, 8)
+    lost = model.tables("r")[1][-1]
+    model.pool.free([lost], "r")
+    before = model.pool.observe(), repr(model.cache.running)
+    for _ in range(2):
+        with pytest.raises(NotReferenced, match=f"taken block {lost} from 'r'"):
+            model.cache.truncate(request, 4)
+        assert (model.pool.observe(), repr(model.cache.running)) == before
+
+
 def test_a_failed_step_that_the_pool_cannot_take_back_tears_no_cache(monkeypatch: pytest.MonkeyPatch) -> None:
     model = Model(FULL)
     step = model.pool.begin_step()

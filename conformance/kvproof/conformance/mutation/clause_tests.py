@@ -71,8 +71,8 @@ def run_clause_tests(folder: Path, clause_ids: Collection[str] | None) -> Clause
 
 
 def run_request_tests(folder: Path) -> ClauseRun:
-    """Run the tests of the chapters about requests that run, and of threads, until the first failure."""
-    about = (*clauses_about_requests(), "ERR-OWNER-1")
+    """Run the tests of the chapters about requests that run, of threads and of types, until the first failure."""
+    about = (*clauses_about_requests(), "ERR-OWNER-1", "ERR-TYPE-1")
     return _run(_files(folder, about), _ClausePlugin(about, ends_at_once=True))
 
 
