@@ -27,7 +27,7 @@ setup: ## Make .venv with everything that the tests need (instant once it is mad
 .PHONY: test
 test: lint docs ## Check everything: style, types, documentation, tests
 	@echo "== pytest"
-	@$(BIN)/python -m pytest -n auto
+	@$(BIN)/python -m pytest -n auto --dist worksteal
 
 RESULTS := build/results
 CERTIFICATE := build/certificate

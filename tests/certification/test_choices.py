@@ -79,6 +79,7 @@ def test_a_pool_with_another_order_conforms_without_level_o(choose: Choose) -> N
     assert found.met["an allocation evicted a cached block"] > 10
 
 
+@pytest.mark.usefixtures("few_vectors")
 def test_a_pool_with_another_order_does_not_conform_with_level_o() -> None:
     found = examined(Choosing(last, CAPABILITIES.levels))
     assert "POOL-ALLOC-1" in {shown.clause for shown in found.shown}
@@ -126,6 +127,7 @@ def test_a_trace_names_blocks_as_they_were_taken_when_it_was_recorded() -> None:
     assert lockstep.operations[5] == Free("r1", (4, 3))
 
 
+@pytest.mark.usefixtures("few_vectors")
 def test_a_failure_of_a_pool_with_another_order_is_short_and_can_be_run_again() -> None:
     found = examined(Forgetful(last))
     shown = found.shown[0]

@@ -25,7 +25,7 @@ from kvproof.conformance.certification.result import KnownDivergence, Run, Statu
 from kvproof.conformance.certification.verdict import ExitCode, exit_code, incoherences, new_failures
 from kvproof.conformance.mutation.catalogue import MUTANTS
 from kvproof.conformance.operations import Allocate, Operation
-from kvproof.conformance.vectors import vectors
+from kvproof.conformance.vectors import vectors, vectors_of
 from kvproof.spec.vocabulary import CommitMode, HolderMode
 from tests.certification.doubles import Changed, with_mutant, without
 
@@ -57,7 +57,11 @@ def test_the_reference_passes_everything_that_it_claims() -> None:
         ("freed_keyless_blocks_go_last", "POOL-FREE-2"),
     ],
 )
-def test_a_broken_pool_fails_the_clause_that_it_breaks(mutant: str, clause: str) -> None:
+def test_a_broken_pool_fails_the_clause_that_it_breaks(
+    mutant: str, clause: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    chosen = (*vectors()[::10], *vectors_of((clause,)))
+    monkeypatch.setattr("kvproof.conformance.certification.examine.vectors", lambda: chosen)
     run = account(with_mutant(mutant))
     assert exit_code(run) is ExitCode.NOT_CONFORMANT
     assert incoherences(run) == []
@@ -66,6 +70,7 @@ def test_a_broken_pool_fails_the_clause_that_it_breaks(mutant: str, clause: str)
     assert len({failure.id for failure in run.failures}) == len(run.failures)
 
 
+@pytest.mark.usefixtures("few_vectors")
 def test_a_pool_that_is_wrong_everywhere_shows_no_more_than_can_be_read() -> None:
     def wrong(operation: Operation, step: Step) -> Step:
         return msgspec.structs.replace(step, answer=Answer("nonsense")) if isinstance(operation, Allocate) else step
@@ -134,6 +139,7 @@ def test_vectors_are_left_out_for_a_reason() -> None:
     assert {why_not(vector, everything) for vector in vectors()} == {""}
 
 
+@pytest.mark.usefixtures("few_vectors")
 def test_the_same_seed_gives_the_same_run() -> None:
     first, again = account(with_mutant("replace_is_ignored")), account(with_mutant("replace_is_ignored"))
     assert first.failures == again.failures
@@ -162,6 +168,7 @@ until = "2999-01-31"
 """
 
 
+@pytest.mark.usefixtures("few_vectors")
 def test_what_is_known_is_nothing_new_and_still_fails(tmp_path: Path) -> None:
     (tmp_path / "known.toml").write_text(KNOWN)
     known = read_known(tmp_path / "known.toml")
@@ -175,6 +182,7 @@ def test_what_is_known_is_nothing_new_and_still_fails(tmp_path: Path) -> None:
     assert exit_code(msgspec.structs.replace(run, known=())) is ExitCode.NOT_CONFORMANT
 
 
+@pytest.mark.usefixtures("few_vectors")
 def test_a_stage_that_ended_early_leaves_the_run_inconclusive_whatever_is_known(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
