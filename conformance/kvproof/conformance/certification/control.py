@@ -7,6 +7,7 @@ run of `kvproof certify-mutants`, which certifies each mutant through all stages
 
 from __future__ import annotations
 
+import os
 import time
 from collections.abc import Callable, Sequence
 from contextlib import suppress
@@ -117,6 +118,7 @@ def try_out(mutant: Mutant) -> Verdict:
 
 def _send_verdicts(there: Connection, names: Sequence[str]) -> None:
     """Whatever ends this before its time is met and told again where the rest is tried out, if anybody is left."""
+    os.nice(10)  # how long a run takes is for its stages to say
     with suppress(Exception):
         for name in names:
             there.send(try_out(mutant_named(name)))
