@@ -23,6 +23,8 @@ def queued_copies(pool: BlockPool) -> torch.Tensor:
     """
     header = header_of(pool.arena)
     num_copies, current = int(header[HEADER["num_copies"]]), int(header[HEADER["current"]])
+    if num_copies == 0:  # so it is in most steps
+        return torch.empty((0, 2), dtype=torch.int32)
     copies = pool.arena[region_of(pool.arena, "copies")].view(-1, width_of("copies"))[:num_copies]
     step, *ends = [column_of("copies", field) for field in ("step", "source", "target")]
     return copies[copies[:, step] == current][:, ends]
