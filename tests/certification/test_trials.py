@@ -4,7 +4,8 @@ import os
 import signal
 import subprocess
 import sys
-from multiprocessing import Pipe
+import time
+from multiprocessing import Pipe, resource_tracker
 from pathlib import Path
 
 import pytest
@@ -267,6 +268,7 @@ def test_the_process_beside_ends_when_the_run_is_left_early() -> None:
 
 
 def test_an_interrupt_of_all_processes_of_a_command_is_not_for_the_one_beside() -> None:
+    resource_tracker._resource_tracker._stop()  # type: ignore[attr-defined] # as if this were the first process
     with ControlBeside(TWO) as beside:
         assert beside._process.pid is not None
         os.kill(beside._process.pid, signal.SIGINT)
@@ -288,3 +290,27 @@ def test_the_process_beside_does_not_outlive_a_run_that_is_killed() -> None:
     started = [sys.executable, "-c", ENDS_AT_ONCE.format(path=sys.path)]
     run = subprocess.run(started, capture_output=True, text=True, timeout=30)  # until nobody is left who could write
     assert (run.returncode, run.stderr) == (-signal.SIGKILL, "")
+
+
+CERTIFY_MUTANTS = """
+import signal, sys
+signal.signal(signal.SIGINT, signal.default_int_handler)  # whoever runs the tests in the background of a shell
+sys.path[:] = {path!r}
+from kvproof.conformance.__main__ import main
+if __name__ == "__main__":
+    sys.exit(main())
+"""
+
+
+def test_an_interrupt_ends_all_trials_at_once() -> None:
+    command = [sys.executable, "-c", CERTIFY_MUTANTS.format(path=sys.path), "certify-mutants"]
+    running = subprocess.Popen(
+        [*command, "--only", "mask_is_ignored", "--only", "null_block_is_evicted"],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        start_new_session=True,
+    )
+    time.sleep(4)  # until the trials have begun; each takes longer than a minute
+    os.killpg(running.pid, signal.SIGINT)  # as a terminal does
+    said, _ = running.communicate(timeout=20)
+    assert (running.returncode, said) == (130, b"kvproof: interrupted\n")

@@ -2,8 +2,10 @@ from __future__ import annotations
 
 import json
 import re
+import signal
 import sys
 from collections.abc import Callable
+from multiprocessing import active_children
 from pathlib import Path
 from typing import Any
 
@@ -191,3 +193,18 @@ def test_help_has_examples(run: Run) -> None:
     result = run("--help")
     assert result.exit_code == 0
     assert "kvproof prove --json proofs.json" in squeezed(result.stdout)
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="what a process has blocked is read as Linux shows it")
+def test_an_interrupt_is_for_the_command_and_not_for_each_of_its_workers() -> None:
+    deaf: list[bool] = []
+
+    def look(done: int) -> None:
+        for worker in active_children():
+            status = Path(f"/proc/{worker.pid}/status").read_text()
+            [blocked] = re.findall(r"SigBlk:\s*([0-9a-f]+)", status)
+            deaf.append(bool(int(blocked, 16) >> (signal.SIGINT - 1) & 1))
+
+    proofs.run_jobs([proofs.Job("proofs", "evict"), proofs.Job("proofs", "free")], 2, look)
+    assert deaf
+    assert all(deaf)

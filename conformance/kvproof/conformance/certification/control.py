@@ -16,7 +16,6 @@ from importlib.metadata import version
 from multiprocessing import get_context
 from multiprocessing.connection import Connection
 from pathlib import Path
-from signal import SIG_BLOCK, SIG_SETMASK, SIGINT, pthread_sigmask
 from statistics import median
 from typing import NamedTuple, Self, cast
 
@@ -34,6 +33,7 @@ from kvproof.conformance.mutation.mutant import Mutant
 from kvproof.conformance.mutation.twin import mutated_reference
 from kvproof.conformance.mutation.unseen import seen_as, why_unseen
 from kvproof.conformance.vectors import is_draining, vectors_of
+from kvproof.spec.processes import deaf_to_interrupts
 
 RECORD = Path(__file__).with_name("control.json")
 """What the last run of `kvproof certify-mutants` found."""
@@ -76,11 +76,8 @@ class ControlBeside:
         self._verdicts, there = spawn.Pipe(duplex=False)
         names = [mutant.name for mutant in self._mutants]
         self._process = spawn.Process(target=_send_verdicts, args=(there, names), daemon=True)
-        before = pthread_sigmask(SIG_BLOCK, {SIGINT})  # a terminal sends Ctrl-C to both; it is for this one to end
-        try:
+        with deaf_to_interrupts():
             self._process.start()
-        finally:
-            pthread_sigmask(SIG_SETMASK, before)
         there.close()  # so that what is received ends with the process
         return self
 

@@ -12,7 +12,7 @@ import time
 from collections.abc import Callable, Sequence
 from concurrent.futures import ProcessPoolExecutor, as_completed
 from dataclasses import replace
-from multiprocessing import get_context
+from multiprocessing import active_children, get_context
 from pathlib import Path
 
 import msgspec
@@ -28,6 +28,7 @@ from kvproof.conformance.mutation.mutant import Mutant
 from kvproof.conformance.mutation.twin import mutated_reference
 from kvproof.conformance.mutation.unseen import seen_as, why_unseen
 from kvproof.conformance.time_limit import TooLong, time_limit
+from kvproof.spec.processes import deaf_to_interrupts
 
 PATIENCE = 0.3
 """CPU seconds that a stage may take once a mutant is noticed."""
@@ -110,7 +111,8 @@ def run_trials(
     """Certify the named mutants, `workers` at a time; `report` hears of each one at once."""
     results: dict[str, Trial] = {}
     with ProcessPoolExecutor(workers, mp_context=get_context("spawn")) as pool:
-        waiting = {pool.submit(_attempt, name, seed): name for name in names}
+        with deaf_to_interrupts():
+            waiting = {pool.submit(_attempt, name, seed): name for name in names}
         try:
             for done in as_completed(waiting):
                 name = waiting[done]
@@ -118,6 +120,8 @@ def run_trials(
                 report(results[name])
         except BaseException:  # the user interrupts
             pool.shutdown(wait=False, cancel_futures=True)
+            for worker in active_children():
+                worker.kill()
             raise
     return Trials(seed=seed, patience=PATIENCE, trials=tuple(results[name] for name in names))
 

@@ -11,6 +11,7 @@ from functools import cache
 from kvproof.spec.machine.axioms import HASH_AXIOMS
 from kvproof.spec.machine.systems import POOL, SYSTEMS, system_of
 from kvproof.spec.machine.transitions import Transition
+from kvproof.spec.processes import deaf_to_interrupts
 from kvproof.spec.proofs import counterexample
 from kvproof.spec.proofs.catalogue import MACHINE_MUTANTS
 from kvproof.spec.proofs.obligations import (
@@ -188,7 +189,9 @@ def run_jobs(jobs: list[Job], workers: int, on_done: Callable[[int], None]) -> R
             results += job.run()
             on_done(done)
     else:
-        with multiprocessing.get_context("spawn").Pool(workers) as pool:
+        with deaf_to_interrupts():
+            pool = multiprocessing.get_context("spawn").Pool(workers)
+        with pool:
             found: dict[Job, list[Result]] = {}
             for job, results_of_job in pool.imap_unordered(_run, jobs):
                 found[job] = results_of_job
