@@ -26,7 +26,7 @@ from kvproof.conformance.certification.verdict import ExitCode, exit_code, incoh
 from kvproof.conformance.mutation.catalogue import MUTANTS
 from kvproof.conformance.operations import Allocate, Operation
 from kvproof.conformance.vectors import vectors, vectors_of
-from kvproof.spec.vocabulary import CommitMode, HolderMode
+from kvproof.spec.vocabulary import CommitMode, HolderMode, PoolConfig
 from tests.certification.doubles import Changed, with_mutant, without
 
 SHORT = Profile("short", walks=4, illegal_walks=4, operations=200, exhaustive=False, workloads=False)
@@ -114,6 +114,35 @@ def test_an_adapter_that_breaks_later_ends_the_run() -> None:
     assert exit_code(run) is ExitCode.ADAPTER_ERROR
     assert run.stages[-1].reason == "it ended with exit code 1"
     assert Status.UNKNOWN in {row.status for row in run.clauses}
+
+
+@pytest.mark.usefixtures("few_vectors")
+@pytest.mark.parametrize("pools", [100, 227], ids=["in the vectors", "in a later stage"])
+def test_what_was_found_before_the_adapter_broke_is_shown(pools: int) -> None:
+    def backwards(operation: Operation, step: Step) -> Step:
+        taken = step.answer.result
+        many = isinstance(operation, Allocate) and isinstance(taken, list) and len(taken) > 1
+        return msgspec.structs.replace(step, answer=Answer(taken[::-1])) if many else step  # type: ignore[index]
+
+    class Dies(Changed):
+        starts = 0
+
+        def start(self, config: PoolConfig) -> None:
+            super().start(config)
+            self.starts += 1
+
+        def run(self, operations: Sequence[Operation], observe: bool) -> list[Step]:
+            if self.starts > pools:
+                raise AdapterError("it ended with exit code 1")
+            return super().run(operations, observe)
+
+    run = account(Dies(backwards))
+    rows = {row.clause: row.status for row in run.clauses}
+    assert exit_code(run) is ExitCode.ADAPTER_ERROR
+    assert incoherences(run) == []
+    assert "POOL-ALLOC-1" in {failure.clause for failure in run.failures}
+    assert rows["POOL-ALLOC-1"] is Status.FAIL
+    assert run.stages[-1].reason == "it ended with exit code 1"
 
 
 def test_what_is_not_claimed_is_disabled_and_says_why() -> None:

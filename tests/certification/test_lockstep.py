@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
 
 import msgspec
 import pytest
@@ -214,6 +215,42 @@ def test_after_a_divergence_no_answer_is_left_behind() -> None:
     assert lockstep.divergence is not None
     assert len(lockstep.operations) == 4
     assert backend.log == ["draw 0", "begin 0", "draw 1", "begin 1", "answers 0", "answers 1"]
+
+
+@pytest.mark.parametrize("together", [True, False], ids=["works while others go on", "runs in the same thread"])
+@pytest.mark.parametrize("breaks_in", [1, 2, 3])
+def test_a_divergence_stays_one_whatever_the_adapter_does_after_it(breaks_in: int, together: bool) -> None:
+    def wrong_once_full(run: Operation, step: Step) -> Step:
+        return msgspec.structs.replace(step, answer=Answer([0])) if isinstance(run, Free) else step
+
+    class Breaks(Changed):
+        def run(self, operations: Sequence[Operation], observe: bool) -> list[Step]:
+            if len(self.batches) == breaks_in:
+                raise AdapterError("it is gone")
+            return super().run(operations, observe)
+
+    backend = Concurrent(wrong_once_full) if together else Breaks(wrong_once_full)
+    if isinstance(backend, Concurrent):
+        backend.breaks_in = breaks_in
+    lockstep = Lockstep(backend, backend.identify()[1], CONFIG)
+    with suppress(AdapterCrash):
+        lockstep.run(long(lockstep, []))
+    assert lockstep.divergence is not None
+    assert lockstep.divergence.operations == tuple(lockstep.operations[:4])
+
+
+def test_an_adapter_that_cannot_be_asked_on_was_not_sent_what_waits() -> None:
+    class Gone(Concurrent):
+        def begin(self, operations: Sequence[Operation], observe: bool) -> Answers:
+            if self.batches:
+                raise AdapterError("it did not answer what it was asked before")
+            return super().begin(operations, observe)
+
+    backend = Gone()
+    lockstep = Lockstep(backend, backend.identify()[1], CONFIG)
+    with pytest.raises(AdapterCrash) as crash:
+        lockstep.run(long(lockstep, backend.log))
+    assert list(crash.value.operations) == backend.batches[0]
 
 
 @pytest.mark.parametrize(("breaks_in", "ran"), [(0, 2 * BATCH), (2, 3 * BATCH + 3), (3, 3 * BATCH + 3)])

@@ -133,6 +133,15 @@ def test_answers_that_nobody_waited_for_are_not_taken_for_later_ones(adapter: Op
     assert backend.run(ONE, observe=False)[0].answer.result == (4,)
 
 
+def test_an_adapter_that_listens_no_more_is_not_waited_for(adapter: Open) -> None:
+    backend = adapter("def start(request):\n    os.close(0)\n    say('started')\n    time.sleep(600)")
+    backend.start(CONFIG)
+    began = time.monotonic()
+    with pytest.raises(AdapterError, match="`run`: it closed its standard input, but goes on running"):
+        backend.run(ONE, observe=False)
+    assert time.monotonic() - began < 5
+
+
 def test_an_adapter_that_breaks_while_others_go_on_says_so_when_it_is_asked(adapter: Open) -> None:
     backend = adapter("def run(request):\n    sys.exit(7)")
     backend.start(CONFIG)

@@ -116,8 +116,7 @@ class ConcurrentBackend(Backend):
 
 
 def begin(backend: Backend, operations: Sequence[Operation], observe: bool) -> Answers:
-    """Have a backend run operations; one that cannot work while others go on has run them by now."""
+    """Have a backend run operations; one that cannot work while others go on runs them when they are waited for."""
     if isinstance(backend, ConcurrentBackend):
         return backend.begin(operations, observe)
-    steps = backend.run(operations, observe)
-    return lambda: steps
+    return lambda: backend.run(operations, observe)

@@ -124,6 +124,8 @@ def encode(message: Request | Reply) -> bytes:
 
 def read_reply(line: bytes) -> Reply:
     """The answer in a line. Raises `MessageError`."""
+    if not line.strip():
+        raise MessageError("an empty line")
     try:
         return _REPLIES.decode(line)
     except msgspec.ValidationError as error:

@@ -237,6 +237,7 @@ class _Pipes:
         for file in (self._stdin, self._stdout, self._stderr):
             os.set_blocking(file, False)
         self._size, self._unsent = 0, NOTHING
+        self._is_deaf = False
         self._read = bytearray()
         self._words = b""
         self._open = {self._stdout, self._stderr}
@@ -257,7 +258,7 @@ class _Pipes:
 
         Raises `TimeoutError`; `EOFError` if the process closed its output; `MessageError` for what no line may be.
         """
-        deadline, searched = time.monotonic() + timeout_s, 0
+        deadline, searched = time.monotonic() + (GRACE_S if self._is_deaf else timeout_s), 0
         while (end := self._read.find(b"\n", searched)) < 0:
             searched = len(self._read)
             if searched > LONGEST_LINE:
@@ -265,6 +266,8 @@ class _Pipes:
             if self._stdout not in self._open:
                 raise EOFError(self._how_it_ended())
             if (left := deadline - time.monotonic()) <= 0:
+                if self._is_deaf:
+                    raise EOFError("it closed its standard input, but goes on running")
                 raise TimeoutError(self._what_it_did())
             self._unsent = self._pump(self._unsent, left)
         if self._unsent:
@@ -336,6 +339,7 @@ class _Pipes:
         except BlockingIOError:
             return unsent
         except OSError:  # a closed pipe: whether it ended too is seen at its output
+            self._is_deaf = True
             return unsent[:0]
 
     def _wait(self, timeout_s: float) -> bool:

@@ -8,19 +8,20 @@ run of `kvproof certify-mutants`, which certifies each mutant through all stages
 from __future__ import annotations
 
 import os
+import subprocess
+import sys
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 from datetime import UTC, datetime
 from importlib.metadata import version
-from multiprocessing import get_context
-from multiprocessing.connection import Connection
 from pathlib import Path
 from statistics import median
-from typing import NamedTuple, Self, cast
+from typing import NamedTuple, Self
 
 import msgspec
 
+import kvproof
 from kvproof.conformance.backends.guarded import GuardedBackend
 from kvproof.conformance.backends.interface import AdapterError
 from kvproof.conformance.backends.wire import Wire
@@ -33,10 +34,17 @@ from kvproof.conformance.mutation.mutant import Mutant
 from kvproof.conformance.mutation.twin import mutated_reference
 from kvproof.conformance.mutation.unseen import seen_as, why_unseen
 from kvproof.conformance.vectors import is_draining, vectors_of
-from kvproof.spec.processes import deaf_to_interrupts
 
 RECORD = Path(__file__).with_name("control.json")
 """What the last run of `kvproof certify-mutants` found."""
+
+
+_BESIDE = """
+import sys
+names, *sys.path = sys.argv[1:]
+from kvproof.conformance.certification.control import say_verdicts
+say_verdicts(names.split())
+"""
 
 
 class Record(Wire, frozen=True, kw_only=True):
@@ -72,19 +80,19 @@ class ControlBeside:
         self._mutants = planted() if mutants is None else mutants
 
     def __enter__(self) -> Self:
-        spawn = get_context("spawn")
-        self._verdicts, there = spawn.Pipe(duplex=False)
-        names = [mutant.name for mutant in self._mutants]
-        self._process = spawn.Process(target=_send_verdicts, args=(there, names), daemon=True)
-        with deaf_to_interrupts():
-            self._process.start()
-        there.close()  # so that what is received ends with the process
+        names = " ".join(mutant.name for mutant in self._mutants)
+        self._process = subprocess.Popen(
+            [sys.executable, "-P", "-c", _BESIDE, names, *_path_of_the_suite()],
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.DEVNULL,  # whatever ends it is met and told again where the rest is tried out
+            start_new_session=True,  # Ctrl-C in a terminal is for this process to hear
+        )
         return self
 
     def __exit__(self, *_: object) -> None:
         self._process.kill()
-        self._process.join()
-        self._verdicts.close()
+        self._process.communicate()
 
     def control(self, tell: Callable[[str], None] = lambda text: None) -> MutationControl:
         """What was noticed and what was not, once all is done."""
@@ -100,10 +108,8 @@ class ControlBeside:
 
     def _received(self) -> Verdict | None:
         """The next verdict; None if the process has ended before, as where memory is short."""
-        try:
-            return cast(Verdict, self._verdicts.recv())
-        except EOFError:
-            return None
+        line = self._process.stdout.readline() if self._process.stdout else b""
+        return msgspec.json.decode(line, type=Verdict) if line.endswith(b"\n") else None
 
 
 def try_out(mutant: Mutant) -> Verdict:
@@ -113,12 +119,20 @@ def try_out(mutant: Mutant) -> Verdict:
     return Verdict(noticed, round(time.process_time() - started, 3))
 
 
-def _send_verdicts(there: Connection, names: Sequence[str]) -> None:
-    """Whatever ends this before its time is met and told again where the rest is tried out, if anybody is left."""
+def say_verdicts(names: Iterable[str]) -> None:
+    """Try out mutants, and print a line for each, for `ControlBeside`."""
     os.nice(10)  # how long a run takes is for its stages to say
-    with suppress(Exception):
-        for name in names:
-            there.send(try_out(mutant_named(name)))
+    for name in names:
+        sys.stdout.buffer.write(msgspec.json.encode(try_out(mutant_named(name))) + b"\n")
+        sys.stdout.buffer.flush()
+
+
+def _path_of_the_suite() -> list[str]:
+    """Where modules are found, without the current folder: what lies there is the user's, whatever its name."""
+    with suppress(OSError):  # there may be no current folder any more
+        here, parts = os.getcwd(), [os.path.dirname(part) for part in kvproof.__path__]
+        return [folder for folder in sys.path if os.path.abspath(folder) != here or folder in parts]
+    return sys.path
 
 
 def last_control() -> MutationControl | None:

@@ -6,7 +6,7 @@ import hashlib
 import os
 import sys
 from collections.abc import Iterator
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from importlib.machinery import ModuleSpec, PathFinder
 from importlib.util import find_spec
 from pathlib import Path
@@ -67,15 +67,25 @@ def _files(name: str) -> Iterator[tuple[str, Path]]:
 
 def _module(name: str) -> tuple[list[Path], Path | None]:
     """The folders of a package, or the file of a module that is none."""
-    with suppress(OSError):  # without a current folder there are no modules in it
-        if (here := os.getcwd()) not in sys.path:  # as `python -m` has it, where the backend's process finds its own
-            sys.path.insert(0, here)
-    spec = _spec(name)
+    with _as_the_backend_finds_them():
+        spec = _spec(name)
     if spec is not None and spec.submodule_search_locations is not None:
         return [Path(folder) for folder in spec.submodule_search_locations], None
     if spec is None or spec.origin is None or not Path(spec.origin).is_file():
         raise AdapterError(f"the backend says that it drives {name!r}, which is no file, no folder and no module")
     return [], Path(spec.origin)
+
+
+@contextmanager
+def _as_the_backend_finds_them() -> Iterator[None]:
+    """Modules are looked for in the current folder first, as `python -m` does; only the backend may import them so."""
+    before = list(sys.path)
+    with suppress(OSError):  # without a current folder there are no modules in it
+        sys.path.insert(0, os.getcwd())
+    try:
+        yield
+    finally:
+        sys.path[:] = before
 
 
 def _spec(name: str) -> ModuleSpec | None:

@@ -101,51 +101,41 @@ class _Examiner:
         self._findings: list[Finding] = []
 
     def run(self) -> Examination:
-        """Stage by stage."""
-        for name, stage in self._stages():
+        """Stage by stage, up to where the adapter breaks."""
+        broken: AdapterError | None = None
+        for stage in self._stages():
             started = time.process_time()
-            try:
-                outcome = stage()
-            except AdapterError as broken:
-                seconds = time.process_time() - started
-                self._done.stages.append(StageRow(name, Status.ERROR, cpu_seconds=seconds, reason=str(broken)))
-                if isinstance(broken, AdapterCrash) and self._reopen is not None:
-                    self._tell("making the trace of the crash short")
-                    self._done.crash = crash_of(broken, name, self._reopen)
-                return self._done
+            outcome = stage()
             self._note(outcome, time.process_time() - started)
+            if (broken := outcome.broken) is not None:
+                self._note_crash(outcome.name, broken)
+                break
         if self._findings:
             self._tell("making traces short")
-        found = failures(
-            self._backend, self._done.capabilities, self._findings, self._done.vectors_of, self._tell_short
+        live = None if broken else self._backend
+        self._done.shown = failures(
+            live, self._done.capabilities, self._findings, self._done.vectors_of, self._tell_short
         )
-        self._done.shown = found
         return self._done
 
-    def _stages(self) -> Iterable[tuple[str, Callable[[], Outcome]]]:
+    def _stages(self) -> Iterable[Callable[[], Outcome]]:
         profile, subject, seed = self._profile, self._subject, self._seed
-        yield "smoke", lambda: smoke(subject)
-        yield "vectors", self._run_vectors
+        yield lambda: smoke(subject)
+        yield self._run_vectors
         if profile.exhaustive:
-            yield "exhaustive", lambda: exhaustive(subject, self._tell_outcome)
-        yield (
-            "random",
-            lambda: random_walks(
-                subject, seed, profile.walks, profile.operations, self._tell_outcome, profile.hybrid_walks
-            ),
+            yield lambda: exhaustive(subject, self._tell_outcome)
+        yield lambda: random_walks(
+            subject, seed, profile.walks, profile.operations, self._tell_outcome, profile.hybrid_walks
         )
         if profile.workloads:
-            yield "traces", self._run_workloads
-        yield (
-            "illegal",
-            lambda: near_misses(
-                subject,
-                seed,
-                profile.illegal_walks,
-                profile.operations,
-                self._tell_outcome,
-                profile.hybrid_illegal_walks,
-            ),
+            yield self._run_workloads
+        yield lambda: near_misses(
+            subject,
+            seed,
+            profile.illegal_walks,
+            profile.operations,
+            self._tell_outcome,
+            profile.hybrid_illegal_walks,
         )
 
     def _is_enough(self, done: Outcome) -> bool:
@@ -157,27 +147,29 @@ class _Examiner:
     def _run_vectors(self) -> Outcome:
         """Every vector that the backend can be asked; where one takes the events itself, nobody else does."""
         done, capabilities = Outcome("vectors"), self._done.capabilities
-        for vector in vectors():
-            if reason := why_not(vector, capabilities):
-                self._done.left_out.update(dict.fromkeys(vector.header.clauses, reason))
-                continue
-            self._done.vectors_of.update(vector.header.clauses)
-            self._run_vector(vector, done)
-            self._tell_outcome(done)
+        with done.until_it_breaks():
+            for vector in vectors():
+                if reason := why_not(vector, capabilities):
+                    self._done.left_out.update(dict.fromkeys(vector.header.clauses, reason))
+                    continue
+                self._done.vectors_of.update(vector.header.clauses)
+                self._run_vector(vector, done)
+                self._tell_outcome(done)
         return done
 
     def _run_workloads(self) -> Outcome:
         """The first requests of real traces, at several pool sizes."""
         done = Outcome("traces")
-        result = replay_workloads(
+        replayed = replay_workloads(
             self._backend, self._done.capabilities, progress=self._tell_played, is_enough=lambda: self._is_enough(done)
         )
-        for played in result.played:
-            done.pools += 1
-            done.operations += played.by_name
-            done.tested.update(played.tested)
-        if result.divergence is not None:
-            done.note(result.divergence)
+        with done.until_it_breaks():
+            for played in replayed:
+                done.pools += 1
+                done.operations += played.by_name
+                done.tested.update(played.tested)
+                if played.divergence is not None:
+                    done.note(played.divergence)
         return done
 
     def _tell_played(self, played: Played) -> None:
@@ -187,13 +179,20 @@ class _Examiner:
     def _run_vector(self, recorded: Trace, done: Outcome) -> None:
         vector = in_modes_of(recorded, self._done.capabilities)
         lockstep = Lockstep(self._backend, self._done.capabilities, vector.header.config, watch=not is_draining(vector))
-        lockstep.replay(vector.operations, reads=True)
-        done.add(lockstep)
-        if lockstep.divergence is not None:
-            self._findings.append(Finding(lockstep.divergence, "vectors", vector.header.clauses))
+        try:
+            with done.counting(lockstep):
+                lockstep.replay(vector.operations, reads=True)
+        finally:
+            if lockstep.divergence is not None:
+                self._findings.append(Finding(lockstep.divergence, "vectors", vector.header.clauses))
 
     def _note(self, outcome: Outcome, seconds: float) -> None:
         done, name = self._done, outcome.name
+        if name != "vectors":
+            self._findings += [Finding(divergence, name, seed=self._seed) for divergence in outcome.divergences]
+        if outcome.broken is not None:
+            done.stages.append(StageRow(name, Status.ERROR, cpu_seconds=seconds, reason=str(outcome.broken)))
+            return
         if not outcome.pools:
             done.stages.append(StageRow(name, Status.DISABLED, reason=IDLE[name]))
             return
@@ -206,8 +205,11 @@ class _Examiner:
         if outcome.noticed_after is not None:
             done.noticed_after[name] = outcome.noticed_after
         done.met += outcome.met
-        if name != "vectors":
-            self._findings += [Finding(divergence, name, seed=self._seed) for divergence in outcome.divergences]
+
+    def _note_crash(self, stage: str, broken: AdapterError) -> None:
+        if isinstance(broken, AdapterCrash) and self._reopen is not None:
+            self._tell("making the trace of the crash short")
+            self._done.crash = crash_of(broken, stage, self._reopen)
 
     def _tell_outcome(self, so_far: Outcome) -> None:
         pools, operations = counted(so_far.pools, "pools"), counted(so_far.operations.total(), "operations")

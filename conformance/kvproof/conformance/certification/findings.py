@@ -62,13 +62,16 @@ def cause_of(divergence: Divergence) -> Cause:
 
 
 def failures(
-    backend: Backend,
+    backend: Backend | None,
     capabilities: Capabilities,
     findings: Iterable[Finding],
     vectors_of: Counter[str],
     tell: Callable[[int, int], None] = lambda done, of: None,
 ) -> list[Shown]:
-    """One failure for each cause, shortest traces first; `vectors_of` counts how many vectors each clause had."""
+    """One failure for each cause, shortest traces first; `vectors_of` counts how many vectors each clause had.
+
+    Where the adapter broke there is no backend any more: traces are as long as they were found.
+    """
     groups: dict[Cause, Group] = {}
     for finding in findings:
         groups.setdefault(cause_of(finding.divergence), Group()).findings.append(finding)
@@ -76,7 +79,8 @@ def failures(
     shown: dict[tuple[str, str, tuple[str, ...]], Shown] = {}
     for number, group in enumerate(chosen):
         tell(number, len(chosen))
-        small = shrink(backend, capabilities, group.shortest.divergence)
+        found = group.shortest.divergence
+        small = found if backend is None else shrink(backend, capabilities, found)
         clause = _clause(group, small, vectors_of)
         operation, where, _ = cause_of(small)
         shown.setdefault((clause, operation, where), Shown(clause, group.shortest, small))

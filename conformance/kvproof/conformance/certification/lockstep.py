@@ -4,12 +4,19 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 
 from msgspec import structs
 
-from kvproof.conformance.backends.interface import AdapterError, Answers, Backend, Capabilities, begin
+from kvproof.conformance.backends.interface import (
+    AdapterError,
+    Answers,
+    Backend,
+    Capabilities,
+    ConcurrentBackend,
+    begin,
+)
 from kvproof.conformance.backends.wire import PARTS, Admitted, Hit, Matched, Observation, Step, WireEvent, as_events
 from kvproof.conformance.certification.attribution.tested import Tested
 from kvproof.conformance.certification.choices import step_without_order
@@ -142,8 +149,9 @@ class Lockstep:
         """Run an operation in which the backend chooses: its answer comes first, and the reference follows."""
         self._settle()
         if self.divergence is None:
+            answers = self._ask([operation])
             self._sent.append(operation)
-            [step] = self._ask([operation])()
+            [step] = answers()
             self._judge(self.model.follow(operation, step.answer), step)
             self._not_observed += 1
 
@@ -156,14 +164,24 @@ class Lockstep:
             self._under_way = [], list
 
     def _send_waiting(self) -> None:
-        """Send what waits; the backend has answered what was sent before, which is compared while it goes on."""
+        """Send what waits; the backend has answered what was sent before, which is compared while it goes on.
+
+        A divergence stays one, even if the adapter breaks in what was sent after it.
+        """
         waiting, self._waiting = self._waiting, []
         before = self._under_way
+        try:
+            answers = self._ask([each.sent for each in waiting if self.model.is_offered(each.operation)])
+        except AdapterError:
+            with suppress(AdapterError):  # unless it broke before it had answered that
+                self._compare(*before)
+            raise
+        self._under_way = waiting, answers
         self._sent += [each.operation for each in waiting]
-        self._under_way = waiting, self._ask([each.sent for each in waiting if self.model.is_offered(each.operation)])
         self._compare(*before)
         if self.divergence is not None:
-            self._under_way[1]()  # whatever they are: no answer may be left behind
+            if isinstance(self._backend, ConcurrentBackend):
+                answers()  # whatever they are: what has begun has to end before another pool does
         elif self._not_observed + len(waiting) >= self._config.num_blocks and not self._observes:
             self._settle()
             self.compare_state()  # before the model goes on
@@ -201,20 +219,21 @@ class Lockstep:
         """Send operations; the steps have their events if the backend tells any, and the state of a small pool."""
         if self._observes or not (self.model.tells_events and self.model.takes_events):
             return self._begin(operations, self._observes or self.model.tells_events)
-        answers = self._begin(with_drains(operations), False)
-        return lambda: without_drains(answers())
+        return self._begin(operations, False, drains=True)
 
-    def _begin(self, operations: Sequence[Operation], observe: bool) -> Answers:
+    def _begin(self, operations: Sequence[Operation], observe: bool, drains: bool = False) -> Answers:
+        asked = with_drains(operations) if drains else operations
         with self._crashes():
-            answers = begin(self._backend, operations, observe)
+            answers = begin(self._backend, asked, observe)
 
         def steps() -> list[Step]:
             with self._crashes():
                 steps = answers()
-            if len(steps) != len(operations):
-                raise AdapterError(
-                    f"{counted(len(operations), 'operations')} sent, and {counted(len(steps), 'answers')} came back"
-                )
+                if len(steps) != len(asked):
+                    sent, back = counted(len(asked), "operations"), counted(len(steps), "answers")
+                    raise AdapterError(f"{sent} sent, and {back} came back")
+                if drains:
+                    steps = without_drains(steps)
             if self.model.in_order:
                 return steps
             return [step_without_order(operation, step) for operation, step in zip(operations, steps, strict=True)]

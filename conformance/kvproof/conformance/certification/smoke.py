@@ -28,13 +28,14 @@ POOLS = 2
 
 
 def smoke(subject: Subject) -> Outcome:
-    """Run a few operations that every pool allows. Raises `AdapterError` if an answer has not the right form."""
+    """Run a few operations that every pool allows; an answer that has not the right form breaks the adapter."""
     config, done = plain_pool(subject.capabilities), Outcome("smoke")
     so_far: list[Operation] = []
-    try:
-        _smoke(subject, config, done, so_far)
-    except AdapterError as error:
-        raise AdapterCrash(str(error), config, tuple(so_far)) from error
+    with done.until_it_breaks():
+        try:
+            _smoke(subject, config, done, so_far)
+        except AdapterError as error:
+            raise AdapterCrash(str(error), config, tuple(so_far)) from error
     return done
 
 

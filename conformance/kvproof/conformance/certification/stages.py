@@ -9,11 +9,12 @@ from __future__ import annotations
 import time
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from itertools import chain, islice
 from random import Random
 
-from kvproof.conformance.backends.interface import Backend, Capabilities, Level
+from kvproof.conformance.backends.interface import AdapterError, Backend, Capabilities, Level
 from kvproof.conformance.certification.lockstep import Divergence, Lockstep
 from kvproof.conformance.certification.model import Model
 from kvproof.conformance.certification.settings import hybrid_scopes, random_hybrid_pool, random_pool, scopes
@@ -43,6 +44,8 @@ class Outcome:
     divergences: list[Divergence] = field(default_factory=list)
     broke_off: bool = False
     """Whether it ended before all was done, as enough was found."""
+    broken: AdapterError | None = None
+    """What ended it before all was done, if the adapter broke; what was found until then is there."""
     started: float = field(default_factory=time.process_time, compare=False)
     noticed_after: float | None = field(default=None, compare=False)
     """CPU seconds up to the first divergence."""
@@ -56,6 +59,22 @@ class Outcome:
         self.met += lockstep.model.met
         if lockstep.divergence is not None:
             self.note(lockstep.divergence)
+
+    @contextmanager
+    def until_it_breaks(self) -> Iterator[None]:
+        """What is done inside ends where the adapter breaks."""
+        try:
+            yield
+        except AdapterError as broken:
+            self.broken = broken
+
+    @contextmanager
+    def counting(self, lockstep: Lockstep) -> Iterator[None]:
+        """What is run inside counts up to where the adapter breaks."""
+        try:
+            yield
+        finally:
+            self.add(lockstep)
 
     def note(self, divergence: Divergence) -> None:
         """Take a divergence down, and when the first one came."""
@@ -101,13 +120,14 @@ def random_walks(subject: Subject, seed: int, walks: int, operations: int, tell:
     In every fourth walk only answers are compared, so that events wait until they are taken.
     """
     done = Outcome("random")
-    for number, random, config in _pools(subject.capabilities, seed, walks, hybrid):
-        lockstep = subject.beside_the_reference(config, watch=number % UNWATCHED != 0)
-        _run(lockstep, islice(_draws(lockstep, random), operations), done)
-        tell(done)
-        if subject.is_enough(done):
-            done.broke_off = True
-            break
+    with done.until_it_breaks():
+        for number, random, config in _pools(subject.capabilities, seed, walks, hybrid):
+            lockstep = subject.beside_the_reference(config, watch=number % UNWATCHED != 0)
+            _run(lockstep, islice(_draws(lockstep, random), operations), done)
+            tell(done)
+            if subject.is_enough(done):
+                done.broke_off = True
+                break
     return done
 
 
@@ -126,13 +146,14 @@ def near_misses(subject: Subject, seed: int, walks: int, operations: int, tell: 
     """Random walks in which most operations must be refused: they are legal but for one field."""
     done = Outcome("illegal")
     refuses = Level.ROBUSTNESS in subject.capabilities.levels
-    for _, random, config in _pools(subject.capabilities, seed, walks * refuses, hybrid * refuses):
-        lockstep = subject.beside_the_reference(config)
-        _run(lockstep, islice(_spoiled(lockstep, random), operations), done)
-        tell(done)
-        if subject.is_enough(done):
-            done.broke_off = True
-            break
+    with done.until_it_breaks():
+        for _, random, config in _pools(subject.capabilities, seed, walks * refuses, hybrid * refuses):
+            lockstep = subject.beside_the_reference(config)
+            _run(lockstep, islice(_spoiled(lockstep, random), operations), done)
+            tell(done)
+            if subject.is_enough(done):
+                done.broke_off = True
+                break
     return done
 
 
@@ -140,18 +161,25 @@ def exhaustive(subject: Subject, tell: Tell) -> Outcome:
     """Every operation in every state of some tiny pools, on as few paths as will do."""
     done = Outcome("exhaustive")
     chosen: list[Scope | HybridScope] = [*scopes(subject.capabilities), *hybrid_scopes(subject.capabilities)]
-    for scope in chosen:
-        offered = Model(scope.config, subject.capabilities).is_run
-        tour = Tour(scope, offered, Level.ROBUSTNESS in subject.capabilities.levels)
-        while not tour.is_over:
-            lockstep = subject.beside_the_reference(scope.config)
-            _walk(lockstep, scope, tour)
-            done.add(lockstep)
-            tell(done)
-            if subject.is_enough(done):
-                done.broke_off = True
-                return done
+    with done.until_it_breaks():
+        for scope in chosen:
+            _visit(subject, scope, done, tell)
+            if done.broke_off:
+                break
     return done
+
+
+def _visit(subject: Subject, scope: Scope | HybridScope, done: Outcome, tell: Tell) -> None:
+    offered = Model(scope.config, subject.capabilities).is_run
+    tour = Tour(scope, offered, Level.ROBUSTNESS in subject.capabilities.levels)
+    while not tour.is_over:
+        lockstep = subject.beside_the_reference(scope.config)
+        with done.counting(lockstep):
+            _walk(lockstep, scope, tour)
+        tell(done)
+        if subject.is_enough(done):
+            done.broke_off = True
+            return
 
 
 def _walk(lockstep: Lockstep, scope: Scope | HybridScope, tour: Tour) -> None:
@@ -175,8 +203,8 @@ def _planned(scope: Scope | HybridScope, tour: Tour) -> Iterator[Operation]:
 
 
 def _run(lockstep: Lockstep, operations: Iterable[Operation], done: Outcome) -> None:
-    lockstep.run(operations, reads=True)
-    done.add(lockstep)
+    with done.counting(lockstep):
+        lockstep.run(operations, reads=True)
 
 
 def _draws(lockstep: Lockstep, random: Random) -> Iterator[Operation]:

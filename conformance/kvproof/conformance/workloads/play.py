@@ -8,7 +8,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from itertools import chain, islice, product
 
-from kvproof.conformance.backends.interface import Backend, Capabilities
+from kvproof.conformance.backends.interface import AdapterError, Backend, Capabilities
 from kvproof.conformance.certification.lockstep import Divergence, Lockstep
 from kvproof.conformance.operations import name_of
 from kvproof.conformance.workloads.arrivals import Workload
@@ -64,13 +64,20 @@ def play(
     progress: Callable[[Played], None] = lambda so_far: None,
     is_enough: Callable[[], bool] = lambda: False,
 ) -> Played:
-    """Replay the first requests of a workload, or all, unless before the end it `is_enough`. Raises `AdapterError`."""
+    """Replay the first requests of a workload, or all, unless before the end it `is_enough`.
+
+    Raises `AdapterError`, but for one that broke in what it was sent after a divergence.
+    """
     lockstep = Lockstep(backend, capabilities, config)
     engine = Engine(lockstep.model.world, workload)
     played, started = Played(workload.name, config, engine.counts), time.monotonic()
     operations = engine.serve(workload.arrivals[:most_requests])
     for operation in operations:
-        lockstep.run(chain((operation,), islice(operations, BATCH - 1)), reads=True)
+        try:
+            lockstep.run(chain((operation,), islice(operations, BATCH - 1)), reads=True)
+        except AdapterError:
+            if lockstep.divergence is None:
+                raise
         played.by_name.update(map(name_of, lockstep.operations[played.operations :]))
         played.operations, played.seconds = len(lockstep.operations), time.monotonic() - started
         played.divergence, played.tested = lockstep.divergence, lockstep.tested.clauses
