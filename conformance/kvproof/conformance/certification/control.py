@@ -21,7 +21,6 @@ from typing import NamedTuple, Self
 
 import msgspec
 
-import kvproof
 from kvproof.conformance.backends.guarded import GuardedBackend
 from kvproof.conformance.backends.interface import AdapterError
 from kvproof.conformance.backends.wire import Wire
@@ -130,7 +129,7 @@ def say_verdicts(names: Iterable[str]) -> None:
 def _path_of_the_suite() -> list[str]:
     """Where modules are found, without the current folder: what lies there is the user's, whatever its name."""
     with suppress(OSError):  # there may be no current folder any more
-        here, parts = os.getcwd(), [os.path.dirname(part) for part in kvproof.__path__]
+        here, parts = os.getcwd(), [os.path.dirname(part) for part in sys.modules["kvproof"].__path__]
         return [folder for folder in sys.path if os.path.abspath(folder) != here or folder in parts]
     return sys.path
 
