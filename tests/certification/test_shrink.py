@@ -1,12 +1,16 @@
 from __future__ import annotations
 
+from collections import Counter
+from collections.abc import Sequence
 from random import Random
 
 import msgspec
 import pytest
 
-from kvproof.conformance.backends.interface import Level
+from kvproof.conformance.backends.interface import AdapterError, Level
+from kvproof.conformance.backends.wire import Answer, Step
 from kvproof.conformance.certification.candidates import plain_names
+from kvproof.conformance.certification.findings import Finding, failures
 from kvproof.conformance.certification.follow import items_of, with_blocks
 from kvproof.conformance.certification.lockstep import Divergence, Lockstep
 from kvproof.conformance.certification.shrink import PASSES, shrink
@@ -28,7 +32,7 @@ from kvproof.conformance.operations import (
     Write,
 )
 from kvproof.spec.vocabulary import GroupConfig, GroupKind, PoolConfig, Residency
-from tests.certification.doubles import with_mutant
+from tests.certification.doubles import Changed, with_mutant
 
 MUTANT = "touched_block_stays_queued"
 
@@ -80,6 +84,26 @@ def test_nothing_is_left_that_is_not_needed() -> None:
     assert (found.config.num_blocks, found.config.hash_block_size) == (2, 1)
     assert found.config.groups == (GroupConfig(GroupKind.FULL_ATTENTION, 1),)
     assert found.config.residency is Residency.LOGICAL
+
+
+def test_a_failure_is_shown_as_it_was_found_where_the_adapter_breaks_on_something_shorter() -> None:
+    class BreaksIfHurried(Changed):
+        def run(self, operations: Sequence[Operation], observe: bool) -> list[Step]:
+            if len(operations) < len(LONG):
+                raise AdapterError("it is gone")
+            return super().run(operations, observe)
+
+    def wrong(operation: Operation, step: Step) -> Step:
+        return msgspec.structs.replace(step, answer=Answer(7)) if isinstance(operation, Touch) else step
+
+    backend = BreaksIfHurried(wrong)
+    capabilities = backend.identify()[1]
+    lockstep = Lockstep(backend, capabilities, CONFIG)
+    lockstep.run(LONG)
+    assert lockstep.divergence is not None
+    [shown] = failures(backend, capabilities, [Finding(lockstep.divergence, "random")], Counter())
+    assert shown.divergence == lockstep.divergence
+    assert shown.clause.startswith("POOL-TOUCH-")
 
 
 def test_it_is_the_same_clause_and_the_same_operation() -> None:

@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from math import sqrt
 
-from kvproof.conformance.backends.interface import Backend, Capabilities
+from kvproof.conformance.backends.interface import AdapterError, Backend, Capabilities
 from kvproof.conformance.certification.attribution import clauses_of
 from kvproof.conformance.certification.lockstep import Divergence
 from kvproof.conformance.certification.shrink import shrink
@@ -70,7 +70,7 @@ def failures(
 ) -> list[Shown]:
     """One failure for each cause, shortest traces first; `vectors_of` counts how many vectors each clause had.
 
-    Where the adapter broke there is no backend any more: traces are as long as they were found.
+    Once the adapter broke there is no backend any more: then traces are as long as they were found.
     """
     groups: dict[Cause, Group] = {}
     for finding in findings:
@@ -79,8 +79,12 @@ def failures(
     shown: dict[tuple[str, str, tuple[str, ...]], Shown] = {}
     for number, group in enumerate(chosen):
         tell(number, len(chosen))
-        found = group.shortest.divergence
-        small = found if backend is None else shrink(backend, capabilities, found)
+        small = found = group.shortest.divergence
+        if backend is not None:
+            try:
+                small = shrink(backend, capabilities, found)
+            except AdapterError:  # it broke on something shorter; there is nobody left to ask
+                backend = None
         clause = _clause(group, small, vectors_of)
         operation, where, _ = cause_of(small)
         shown.setdefault((clause, operation, where), Shown(clause, group.shortest, small))
