@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
 
 import pytest
@@ -17,6 +18,16 @@ def driven(name: str) -> dict[str, str]:
 def test_a_folder_stands_for_its_files(tmp_path: Path) -> None:
     (tmp_path / "pool.cpp").write_bytes(b"x")
     assert driven(str(tmp_path)) == {f"{tmp_path}/pool.cpp": sha256(b"x")}
+
+
+def test_the_suite_itself_does_not_look_for_modules_in_the_current_folder(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "own_pool.py").write_text("")
+    monkeypatch.chdir(tmp_path)
+    before = list(sys.path)
+    assert list(driven("own_pool")) == ["own_pool/own_pool.py"]
+    assert sys.path == before
 
 
 def test_packages_are_found_where_there_is_no_current_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

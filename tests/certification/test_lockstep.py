@@ -269,7 +269,7 @@ def test_a_missing_answer_is_the_adapters_fault() -> None:
         def run(self, operations: object, observe: bool) -> list[Step]:
             return []
 
-    with pytest.raises(AdapterError, match="11 operations sent, and 0 answers came back"):
+    with pytest.raises(AdapterCrash, match="11 operations sent, and 0 answers came back"):
         driven(Mute())
 
 

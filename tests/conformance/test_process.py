@@ -166,6 +166,7 @@ def test_a_new_pool_needs_no_new_process(adapter: Open) -> None:
     ("run", "said"),
     [
         ("print('Loading weights', flush=True)", "no JSON: .*the line was 'Loading weights'"),
+        ("print(flush=True)", "no message of the protocol: an empty line"),
         ("print('[1, 2]', flush=True)", "Expected `object`"),
         (r"sys.stdout.buffer.write(b'{\"message\": \"failed\", \"reason\": \"\xff\"}\n'); sys.stdout.flush()", "UTF-8"),
         ("print('{}', flush=True)", "missing required field `message`"),
