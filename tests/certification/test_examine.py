@@ -29,6 +29,9 @@ from kvproof.conformance.vectors import vectors, vectors_of
 from kvproof.spec.vocabulary import CommitMode, HolderMode, PoolConfig
 from tests.certification.doubles import Changed, with_mutant, without
 
+SMOKE, FEW = 2, len(vectors()[::10])
+"""Pools of the first two stages with `few_vectors`."""
+
 SHORT = Profile("short", walks=4, illegal_walks=4, operations=200, exhaustive=False, workloads=False)
 
 
@@ -117,12 +120,15 @@ def test_an_adapter_that_breaks_later_ends_the_run() -> None:
 
 
 @pytest.mark.usefixtures("few_vectors")
-@pytest.mark.parametrize("pools", [100, 227], ids=["in the vectors", "in a later stage"])
-def test_what_was_found_before_the_adapter_broke_is_shown(pools: int) -> None:
+@pytest.mark.parametrize(("stage", "right", "pools"), [("vectors", 0, 100), ("random", SMOKE + FEW, SMOKE + FEW + 3)])
+def test_what_was_found_in_the_stage_in_which_the_adapter_broke_is_shown(stage: str, right: int, pools: int) -> None:
+    """So many pools are right, the others wrong, and after so many it breaks."""
+
     def backwards(operation: Operation, step: Step) -> Step:
         taken = step.answer.result
         many = isinstance(operation, Allocate) and isinstance(taken, list) and len(taken) > 1
-        return msgspec.structs.replace(step, answer=Answer(taken[::-1])) if many else step  # type: ignore[index]
+        wrong = many and backend.starts > right
+        return msgspec.structs.replace(step, answer=Answer(taken[::-1])) if wrong else step  # type: ignore[index]
 
     class Dies(Changed):
         starts = 0
@@ -136,13 +142,14 @@ def test_what_was_found_before_the_adapter_broke_is_shown(pools: int) -> None:
                 raise AdapterError("it ended with exit code 1")
             return super().run(operations, observe)
 
-    run = account(Dies(backwards))
+    backend = Dies(backwards)
+    run = account(backend)
     rows = {row.clause: row.status for row in run.clauses}
     assert exit_code(run) is ExitCode.ADAPTER_ERROR
     assert incoherences(run) == []
     assert "POOL-ALLOC-1" in {failure.clause for failure in run.failures}
     assert rows["POOL-ALLOC-1"] is Status.FAIL
-    assert run.stages[-1].reason == "it ended with exit code 1"
+    assert (run.stages[-1].name, run.stages[-1].reason) == (stage, "it ended with exit code 1")
 
 
 def test_what_is_not_claimed_is_disabled_and_says_why() -> None:

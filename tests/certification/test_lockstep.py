@@ -205,10 +205,11 @@ def test_a_backend_works_on_a_batch_while_the_next_one_is_drawn_and_the_last_one
     assert lockstep.operations == [operation for batch in backend.batches for operation in batch]
 
 
-def test_after_a_divergence_no_answer_is_left_behind() -> None:
-    def wrong_once_full(run: Operation, step: Step) -> Step:
-        return msgspec.structs.replace(step, answer=Answer([0])) if isinstance(run, Free) else step
+def wrong_once_full(run: Operation, step: Step) -> Step:
+    return msgspec.structs.replace(step, answer=Answer([0])) if isinstance(run, Free) else step
 
+
+def test_after_a_divergence_no_answer_is_left_behind() -> None:
     backend = Concurrent(wrong_once_full)
     lockstep = Lockstep(backend, backend.identify()[1], CONFIG)
     lockstep.run(long(lockstep, backend.log))
@@ -220,9 +221,6 @@ def test_after_a_divergence_no_answer_is_left_behind() -> None:
 @pytest.mark.parametrize("together", [True, False], ids=["works while others go on", "runs in the same thread"])
 @pytest.mark.parametrize("breaks_in", [1, 2, 3])
 def test_a_divergence_stays_one_whatever_the_adapter_does_after_it(breaks_in: int, together: bool) -> None:
-    def wrong_once_full(run: Operation, step: Step) -> Step:
-        return msgspec.structs.replace(step, answer=Answer([0])) if isinstance(run, Free) else step
-
     class Breaks(Changed):
         def run(self, operations: Sequence[Operation], observe: bool) -> list[Step]:
             if len(self.batches) == breaks_in:

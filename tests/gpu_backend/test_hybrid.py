@@ -927,19 +927,23 @@ def test_a_misuse_that_is_seen_before_anything_changes_tears_no_cache(
     model.cache.match(model.request("other", 14))
 
 
+def assert_loss_is_seen(model: Model, lost: int, call: Callable[[], object]) -> None:
+    """Without the block, which was freed behind the cache's back, the call is refused, and again."""
+    model.pool.free([lost], "r")
+    before = model.pool.observe(), repr(model.cache.running)
+    for _ in range(2):
+        with pytest.raises(NotReferenced, match=f"taken block {lost} from 'r'"):
+            call()
+        assert (model.pool.observe(), repr(model.cache.running)) == before
+
+
 @pytest.mark.clause("GROUP-OWN-1")
 def test_a_slot_that_was_lost_is_seen_before_another_group_lets_go_of_one() -> None:
     model = Model(window(2), window(2))
     request = model.request("r", 14)
     model.run(request, 4, 8)
     model.pool.begin_step()
-    lost = model.tables("r")[1][0]
-    model.pool.free([lost], "r")
-    before = model.pool.observe(), repr(model.cache.running)
-    for _ in range(2):
-        with pytest.raises(NotReferenced, match=f"taken block {lost} from 'r'"):
-            model.cache.advance(request, 12)
-        assert (model.pool.observe(), repr(model.cache.running)) == before
+    assert_loss_is_seen(model, model.tables("r")[1][0], lambda: model.cache.advance(request, 12))
 
 
 @pytest.mark.clause("GROUP-OWN-1")
@@ -947,13 +951,7 @@ def test_a_slot_that_was_lost_is_seen_before_another_group_goes_back() -> None:
     model = Model(FULL, GroupConfig(GroupKind.FULL_ATTENTION, 2))
     request = model.request("r", 14)
     model.run(request, 4, 8)
-    lost = model.tables("r")[1][-1]
-    model.pool.free([lost], "r")
-    before = model.pool.observe(), repr(model.cache.running)
-    for _ in range(2):
-        with pytest.raises(NotReferenced, match=f"taken block {lost} from 'r'"):
-            model.cache.truncate(request, 4)
-        assert (model.pool.observe(), repr(model.cache.running)) == before
+    assert_loss_is_seen(model, model.tables("r")[1][-1], lambda: model.cache.truncate(request, 4))
 
 
 def test_a_failed_step_that_the_pool_cannot_take_back_tears_no_cache(monkeypatch: pytest.MonkeyPatch) -> None:
