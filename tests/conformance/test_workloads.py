@@ -10,8 +10,9 @@ from types import ModuleType
 
 import pytest
 
-from kvproof.conformance.backends.interface import AdapterError, Backend
+from kvproof.conformance.backends.interface import AdapterError, Answers, Backend, ConcurrentBackend
 from kvproof.conformance.backends.reference import CAPABILITIES, ReferenceBackend
+from kvproof.conformance.backends.wire import Answer, Step
 from kvproof.conformance.certification.events_apart import with_drains, without_drains
 from kvproof.conformance.certification.lockstep import Lockstep
 from kvproof.conformance.large import MOST_OBSERVED, LargeWorld, world_of
@@ -449,6 +450,29 @@ def test_the_stage_says_what_was_done_in_which_mode() -> None:
 def test_the_stage_ends_with_the_first_divergence() -> None:
     [played] = replay_workloads(KeepsKeys(), CAPABILITIES, SMALL)
     assert played.divergence is not None
+
+
+class WrongAndThenGone(ReferenceBackend, ConcurrentBackend):
+    """All answers to the second batch are wrong, and there are none to a later one."""
+
+    begun = 0
+
+    def begin(self, operations: Sequence[Operation], observe: bool) -> Answers:
+        self.begun += 1
+        number, steps = self.begun, ReferenceBackend.run(self, operations, observe)
+
+        def answers() -> list[Step]:
+            if number > 2:
+                raise AdapterError("it is gone")
+            return steps if number == 1 else [Step(Answer(error="Wrong")) for _ in steps]
+
+        return answers
+
+
+def test_a_divergence_is_found_although_the_adapter_breaks_after_it() -> None:
+    [played] = replay_workloads(WrongAndThenGone(), CAPABILITIES, SMALL)
+    assert played.divergence is not None
+    assert played.operations == len(played.divergence.operations) > 0
 
 
 def test_the_standard_part_takes_every_workload_to_three_pool_sizes() -> None:
